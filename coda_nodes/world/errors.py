@@ -1,0 +1,63 @@
+"""The one tree of errors; each message states the value, what was expected and what exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class CodaError(Exception):
+    """Base of every error CoDA raises on purpose; caught once, at the edge (command line, node)."""
+
+
+class ConfigError(CodaError):
+    """A setting is missing, of the wrong type or outside its range."""
+
+
+class SpecError(CodaError):
+    """An environment specification, or a file of them, is not valid data."""
+
+
+class ValidityError(CodaError):
+    """A well-formed environment is not physically usable (penetration, out of reach, ambiguous)."""
+
+
+class ProgramError(CodaError):
+    """A generation or training program names an unknown operator or a parameter out of range."""
+
+
+class DiagnosisError(CodaError):
+    """A diagnosis is not in the grammar or names what the scene does not hold."""
+
+
+class SimulationError(CodaError):
+    """The simulator cannot be built or was asked for something impossible."""
+
+
+class CheckpointError(CodaError):
+    """A checkpoint is missing, damaged, or was made under other conventions."""
+
+
+class ArtifactError(CodaError):
+    """A stored artifact is missing, half-written or does not match its hash."""
+
+
+class StoreError(CodaError):
+    """The memory cannot be opened, read or written."""
+
+
+class NodeError(CodaError):
+    """A ROS node or service did not start, answer or end as expected."""
+
+
+class BudgetError(CodaError):
+    """An operation would spend more environments or control steps than its budget holds."""
+
+
+class NotAvailableError(CodaError):
+    """A named feature needs a package or part that is not present here."""
+
+
+def unknown(kind: str, value: object, existing: Iterable[object]) -> str:
+    """Return the message for a name that does not exist: ``no object 'red_cub' in scene: red_cube, bin``."""
+    names = ", ".join(str(name) for name in existing)
+    return f"no {kind} {str(value)!r}: {names or '(none exist)'}"
