@@ -95,3 +95,25 @@ class Episode:
             )
         except (KeyError, TypeError) as error:
             raise ArtifactError(f"{path} is not an episode: {error}") from error
+
+
+@dataclass(frozen=True)
+class EpisodeSummary:
+    """What is listed of a finished episode; the rest is under its hash."""
+
+    hash: str
+    environment_hash: str
+    family: str
+    outcome: Outcome
+    steps: int
+    seed: int
+    actor: str
+    reason: str = ""
+
+    @staticmethod
+    def of(episode: Episode) -> EpisodeSummary:
+        """Summarise an episode."""
+        return EpisodeSummary(
+            hash=episode.content_hash, environment_hash=episode.spec.content_hash, family=episode.spec.family,
+            outcome=episode.outcome, steps=episode.steps, seed=episode.seed, actor=episode.actor, reason=episode.reason,
+        )
