@@ -78,7 +78,7 @@ def drawer_parts(half_extents: tuple[float, float, float]) -> tuple[tuple[Part, 
         Part("floor", (0.0, 0.0, floor), (ix + w, iy + WALL, w)),
         Part("side_left", (0.0, iy + w, side_z), (ix + w, w, side_half)),
         Part("side_right", (0.0, -iy - w, side_z), (ix + w, w, side_half)),
-        Part("side_back", (ix + w, 0.0, side_z), (w, iy, side_half)),
+        Part("side_back", (ix + w - TRAY_GAP, 0.0, side_z), (w, iy, side_half)),
         Part("stem", (-hx - HANDLE_STANDOFF / 2, 0.0, 0.0), (HANDLE_STANDOFF / 2, 0.004, 0.004)),
         Part("handle", (-hx - HANDLE_STANDOFF, 0.0, 0.0), HANDLE_HALF_EXTENTS),
     )
