@@ -1,4 +1,4 @@
-"""Parts of drawers, knobs and slot blocks that their half extents imply.
+"""Parts of drawers, knobs, slot blocks and bins that their half extents imply.
 
 Simulators and exporters build exactly these parts; predicates, validity checks and experts compute with the same
 numbers. Local frame of a drawer: cabinet centre, opening along -x. Of a knob: centre of its bounding box, joint about
@@ -28,6 +28,9 @@ SLOT_WALL = 0.03
 """Width of the rim around the hole of a slot block [m]."""
 SLOT_FLOOR = 0.005
 """Thickness of the floor under the hole [m]."""
+
+BIN_WALL = 0.005
+"""Thickness of the walls and floor of a bin [m]."""
 
 
 @dataclass(frozen=True)
@@ -122,4 +125,17 @@ def slot_parts(half_extents: tuple[float, float, float]) -> tuple[Part, ...]:
         Part("wall_back", ((hx + ax) / 2, 0.0, cz), ((hx - ax) / 2, hy, az)),
         Part("wall_left", (0.0, (hy + ay) / 2, cz), (ax, (hy - ay) / 2, az)),
         Part("wall_right", (0.0, -(hy + ay) / 2, cz), (ax, (hy - ay) / 2, az)),
+    )
+
+
+def bin_parts(half_extents: tuple[float, float, float]) -> tuple[Part, ...]:
+    """Floor and four walls of a bin open at the top, centred on its bounding box."""
+    hx, hy, hz = half_extents
+    w = BIN_WALL / 2
+    return (
+        Part("floor", (0.0, 0.0, -hz + w), (hx, hy, w)),
+        Part("wall_front", (-hx + w, 0.0, w), (w, hy, hz - w)),
+        Part("wall_back", (hx - w, 0.0, w), (w, hy, hz - w)),
+        Part("wall_left", (0.0, hy - w, w), (hx - BIN_WALL, w, hz - w)),
+        Part("wall_right", (0.0, -hy + w, w), (hx - BIN_WALL, w, hz - w)),
     )

@@ -1,0 +1,1 @@
+"""Samples environment specifications from generation programs, and refuses unusable ones."""
