@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from coda_nodes.world.geometry import BIN_FLOOR, BIN_WALL
+
 Array = NDArray[np.float64]
 
 WALL = 0.006
@@ -28,9 +30,6 @@ SLOT_WALL = 0.03
 """Width of the rim around the hole of a slot block [m]."""
 SLOT_FLOOR = 0.005
 """Thickness of the floor under the hole [m]."""
-
-BIN_WALL = 0.005
-"""Thickness of the walls and floor of a bin [m]."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +130,11 @@ def slot_parts(half_extents: tuple[float, float, float]) -> tuple[Part, ...]:
 def bin_parts(half_extents: tuple[float, float, float]) -> tuple[Part, ...]:
     """Floor and four walls of a bin open at the top, centred on its bounding box."""
     hx, hy, hz = half_extents
-    w = BIN_WALL / 2
+    w, lift = BIN_WALL / 2, BIN_FLOOR / 2
     return (
-        Part("floor", (0.0, 0.0, -hz + w), (hx, hy, w)),
-        Part("wall_front", (-hx + w, 0.0, w), (w, hy, hz - w)),
-        Part("wall_back", (hx - w, 0.0, w), (w, hy, hz - w)),
-        Part("wall_left", (0.0, hy - w, w), (hx - BIN_WALL, w, hz - w)),
-        Part("wall_right", (0.0, -hy + w, w), (hx - BIN_WALL, w, hz - w)),
+        Part("floor", (0.0, 0.0, -hz + lift), (hx, hy, lift)),
+        Part("wall_front", (-hx + w, 0.0, lift), (w, hy, hz - lift)),
+        Part("wall_back", (hx - w, 0.0, lift), (w, hy, hz - lift)),
+        Part("wall_left", (0.0, hy - w, lift), (hx - BIN_WALL, w, hz - lift)),
+        Part("wall_right", (0.0, -hy + w, lift), (hx - BIN_WALL, w, hz - lift)),
     )
