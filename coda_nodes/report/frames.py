@@ -1,0 +1,51 @@
+"""Short films of episodes: animated WebP as data URIs, drawn from the states an episode holds."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from coda_nodes.simulator.render import Renderer, open_renderer
+from coda_nodes.world.episode import Episode
+
+WIDTH, HEIGHT = 240, 180
+MOST_FRAMES = 16
+
+
+@dataclass(frozen=True)
+class Film:
+    """An animated picture as a data URI."""
+
+    data_uri: str
+    schematic: bool
+
+
+def film_of(path: Path, renderer: Renderer | None = None) -> Film:
+    """Draw at most 16 frames of an episode, one per chunk boundary or fewer.
+
+    Raises:
+        ArtifactError: the episode is missing or damaged.
+    """
+    episode = Episode.load(path)
+    renderer = renderer or open_renderer(WIDTH, HEIGHT)
+    frames = [renderer.render(episode.spec, episode.states, index) for index in key_indices(len(episode.states.time))]
+    return Film(animate(frames), renderer.schematic)
+
+
+def key_indices(count: int) -> list[int]:
+    """Evenly spread indices of at most 16 of ``count`` states; first and last are in."""
+    return sorted({int(i) for i in np.linspace(0, count - 1, min(count, MOST_FRAMES)).round()})
+
+
+def animate(frames: list[np.ndarray], milliseconds: int = 250) -> str:
+    """Encode (H, W, 3) uint8 frames as an endless animated WebP data URI; the last frame stays a second."""
+    images = [Image.fromarray(frame) for frame in frames]
+    durations = [milliseconds] * (len(images) - 1) + [1000]
+    buffer = io.BytesIO()
+    images[0].save(buffer, format="WEBP", save_all=True, append_images=images[1:], duration=durations, loop=0, quality=60)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
