@@ -1,4 +1,4 @@
-"""Whether a specification is a usable scene: static geometry first, then settling and solvability by callables."""
+"""Whether a specification is a usable scene: geometry and words first, then settling and solvability."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from coda_nodes.world.solids import Solid, entity_position, overlap_depth, solid
 from coda_nodes.world.spec import EnvironmentSpec, FixtureSpec, ObjectSpec, atoms
 
 Array = NDArray[np.float64]
+Bodies = dict[str, tuple[Solid, ...]]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ValidityLimits:
 
     penetration: float = setting(0.001, "depth two bodies may share", "m", 0.0, 0.01)
     support_gap: float = setting(0.006, "height a movable may hang over its support", "m", 0.0, 0.05)
-    reach_low: float = setting(0.26, "nearest horizontal distance from the base at which a hand works", "m", 0.0, 0.5)
+    reach_low: float = setting(0.26, "nearest distance from the base a hand works at", "m", 0.0, 0.5)
     reach_high: float = setting(0.78, "farthest horizontal distance", "m", 0.3, 1.5)
     table_low: float = setting(0.15, "nearest x of an entity on the table", "m", 0.0, 0.5)
     table_high: float = setting(0.95, "farthest x", "m", 0.5, 2.0)
@@ -68,6 +69,7 @@ Solve = Callable[[Sequence[EnvironmentSpec]], Sequence[bool]]
 """Whether each scene was solved by the scripted expert."""
 GoalTrue = Callable[[EnvironmentSpec], bool]
 """Whether the goal holds in the scene as specified."""
+Judge = Callable[[Sequence[EnvironmentSpec]], list[tuple[Rejection, ...]]]
 
 
 def check_validity(
@@ -77,11 +79,11 @@ def check_validity(
     solve: Solve | None = None,
     limits: ValidityLimits = ValidityLimits(),
 ) -> list[tuple[Rejection, ...]]:
-    """Return the rejections of each scene (none: usable). Cheap checks first; later ones see only what passed."""
+    """Return the rejections of each scene (none: usable); dear checks see only what passed the cheap ones."""
     found = [static_rejections(spec, goal_true, limits) for spec in specs]
     for judge in (_settled(settle, limits), _solved(solve)):
         alive = [i for i, rejections in enumerate(found) if not rejections]
-        for i, rejections in zip(alive, judge([specs[i] for i in alive]) if alive else []):
+        for i, rejections in zip(alive, judge([specs[i] for i in alive]) if alive else [], strict=True):
             found[i] = rejections
     return found
 
@@ -108,14 +110,16 @@ def static_rejections(
 
 
 def check_inertia(body: str, mass: float, moments: Array) -> Rejection | None:
-    """Reject a mass or principal moments of inertia [kg m^2] no rigid body can have (A + B < C); names the body."""
+    """Reject a mass or principal moments [kg m^2] that no rigid body has (A + B < C); names the body."""
     moments = np.sort(np.asarray(moments, dtype=float))
     if not np.isfinite(mass) or mass <= 0:
         return Rejection("inertia", body, f"{body} has mass {mass} kg, expected more than 0")
     if not np.all(np.isfinite(moments)) or moments[0] <= 0:
-        return Rejection("inertia", body, f"{body} has moments of inertia {moments.tolist()}, expected positive numbers")
+        message = f"{body} has moments of inertia {moments.tolist()}, expected positive numbers"
+        return Rejection("inertia", body, message)
     if moments[0] + moments[1] < moments[2] * (1 - 1e-6):
-        return Rejection("inertia", body, f"{body} has moments of inertia {moments.tolist()}: A + B < C is no rigid body")
+        message = f"{body} has moments of inertia {moments.tolist()}: A + B < C is no rigid body"
+        return Rejection("inertia", body, message)
     return None
 
 
@@ -128,13 +132,15 @@ def box_inertia(mass: float, half_extents: Sequence[float]) -> Array:
 def _inertia(spec: EnvironmentSpec, limits: ValidityLimits) -> Iterator[Rejection]:
     for entity in spec.entities:
         if min(entity.half_extents) < limits.size_low:
-            message = f"{entity.name} is {2 * min(entity.half_extents):.4f} m thin, expected {2 * limits.size_low} m or more"
+            thin = 2 * min(entity.half_extents)
+            message = f"{entity.name} is {thin:.4f} m thin, expected {2 * limits.size_low} m or more"
             yield Rejection("inertia", entity.name, message)
     for body in _movables(spec):
         rejection = check_inertia(body.name, body.mass, box_inertia(body.mass, body.half_extents))
         density = body.mass / (8 * float(np.prod(body.half_extents)))
         if rejection is None and not limits.density_low <= density <= limits.density_high:
-            message = f"{body.name} has density {density:.0f} kg/m^3, expected {limits.density_low:.0f} to {limits.density_high:.0f}"
+            span = f"{limits.density_low:.0f} to {limits.density_high:.0f}"
+            message = f"{body.name} has density {density:.0f} kg/m^3, expected {span}"
             rejection = Rejection("inertia", body.name, message)
         if rejection is not None:
             yield rejection
@@ -144,7 +150,7 @@ def _joints(spec: EnvironmentSpec) -> Iterator[Rejection]:
     for fixture in spec.fixtures:
         low, high = fixture.joint_range
         if low >= high or not low - 1e-9 <= fixture.joint_value <= high + 1e-9:
-            message = f"{fixture.name} is at {fixture.joint_value:.3f}, outside its range {low:.3f} to {high:.3f}"
+            message = f"{fixture.name} is at {fixture.joint_value:.3f}, outside {low:.3f} to {high:.3f}"
             yield Rejection("joint", fixture.name, message)
 
 
@@ -153,14 +159,19 @@ def _reach(spec: EnvironmentSpec, limits: ValidityLimits) -> Iterator[Rejection]
     for entity in spec.entities:
         x, y, _ = entity.pose.position
         if not (limits.table_low <= x <= limits.table_high and abs(y) <= limits.table_side):
-            yield Rejection("reach", entity.name, f"{entity.name} at ({x:.2f}, {y:.2f}) m is not on the table")
+            yield Rejection("reach", entity.name, f"{entity.name} at ({x:.2f}, {y:.2f}) m is off the table")
         elif entity.name in wanted:
-            for place in _handled_places(entity):
-                distance = float(np.hypot(place[0], place[1]))
-                if not limits.reach_low <= distance <= limits.reach_high:
-                    span = f"{limits.reach_low} to {limits.reach_high} m"
-                    yield Rejection("reach", entity.name, f"{entity.name} is handled {distance:.2f} m from the base, expected {span}")
-                    break
+            distances = map(_distance, _handled_places(entity))
+            far = [d for d in distances if not limits.reach_low <= d <= limits.reach_high]
+            if far:
+                span = f"{limits.reach_low} to {limits.reach_high} m"
+                message = f"{entity.name} is handled {far[0]:.2f} m from the base, expected {span}"
+                yield Rejection("reach", entity.name, message)
+
+
+def _distance(place: Array) -> float:
+    """Horizontal distance from the base [m]."""
+    return float(np.hypot(place[0], place[1]))
 
 
 def _handled_places(entity: ObjectSpec | FixtureSpec) -> Iterator[Array]:
@@ -172,41 +183,41 @@ def _handled_places(entity: ObjectSpec | FixtureSpec) -> Iterator[Array]:
             yield entity_position(entity.model_copy(update={"joint_value": value}))[0]
 
 
-def _penetration(
-    spec: EnvironmentSpec, bodies: dict[str, tuple[Solid, ...]], limits: ValidityLimits
-) -> Iterator[Rejection]:
+def _penetration(spec: EnvironmentSpec, bodies: Bodies, limits: ValidityLimits) -> Iterator[Rejection]:
     for body in _movables(spec):
         lowest = min(solid.low for solid in bodies[body.name])
         if lowest < -limits.penetration:
-            yield Rejection("penetration", body.name, f"{body.name} is {-lowest * 1000:.1f} mm inside the table")
+            message = f"{body.name} is {-lowest * 1000:.1f} mm inside the table"
+            yield Rejection("penetration", body.name, message)
     for first, second in combinations(spec.entity_names, 2):
         depth = 2 * max((overlap_depth(a, b) for a in bodies[first] for b in bodies[second]), default=0.0)
         if depth > limits.penetration:
             yield Rejection("penetration", first, f"{first} and {second} share {depth * 1000:.1f} mm")
 
 
-def _support(
-    spec: EnvironmentSpec, bodies: dict[str, tuple[Solid, ...]], limits: ValidityLimits
-) -> Iterator[Rejection]:
+def _support(spec: EnvironmentSpec, bodies: Bodies, limits: ValidityLimits) -> Iterator[Rejection]:
     for body in _movables(spec):
         (solid,) = bodies[body.name]
         if solid.low <= limits.support_gap:
             continue
         others = (other for name, group in bodies.items() if name != body.name for other in group)
         if not any(abs(o.high - solid.low) <= limits.support_gap and o.shadows(solid.centre) for o in others):
-            yield Rejection("support", body.name, f"{body.name} hangs {solid.low * 1000:.0f} mm over the table with nothing under its centre")
+            message = f"{body.name} hangs {solid.low * 1000:.0f} mm over the table, nothing under its centre"
+            yield Rejection("support", body.name, message)
 
 
 def _instruction(spec: EnvironmentSpec) -> Iterator[Rejection]:
     text = spec.instruction.lower()
     for name in dict.fromkeys(arg for atom in atoms(spec.goal) for arg in atom.args):
         if not mentions(text, name):
-            yield Rejection("instruction", name, f"the instruction {spec.instruction!r} does not name {name!r}")
+            message = f"the instruction {spec.instruction!r} does not name {name!r}"
+            yield Rejection("instruction", name, message)
             continue
         words = set(name.split())
         for other in spec.entity_names:
             if other != name and words <= set(other.split()) and not mentions(text, other):
-                yield Rejection("instruction", name, f"{name!r} in the instruction could also mean {other!r}")
+                message = f"{name!r} in the instruction could also mean {other!r}"
+                yield Rejection("instruction", name, message)
 
 
 def mentions(text: str, name: str) -> bool:
@@ -218,9 +229,11 @@ def _movables(spec: EnvironmentSpec) -> list[ObjectSpec]:
     return [item for item in spec.objects if item.role in ("object", "distractor")]
 
 
-def _settled(settle: Settle | None, limits: ValidityLimits) -> Callable[[Sequence[EnvironmentSpec]], list[tuple[Rejection, ...]]]:
+def _settled(settle: Settle | None, limits: ValidityLimits) -> Judge:
     def judge(specs: Sequence[EnvironmentSpec]) -> list[tuple[Rejection, ...]]:
-        return [()] * len(specs) if settle is None else [_settle_rejections(report, limits) for report in settle(specs)]
+        if settle is None:
+            return [()] * len(specs)
+        return [_settle_rejections(report, limits) for report in settle(specs)]
 
     return judge
 
@@ -231,17 +244,18 @@ def _settle_rejections(report: SettleReport, limits: ValidityLimits) -> tuple[Re
     found = []
     for name, drift in report.displacement.items():
         if drift > limits.settle_displacement or report.speed.get(name, 0.0) > limits.settle_speed:
-            message = f"{name} moved {drift * 1000:.0f} mm and still has {report.speed.get(name, 0.0):.3f} m/s"
+            speed = report.speed.get(name, 0.0)
+            message = f"{name} moved {drift * 1000:.0f} mm and still has {speed:.3f} m/s"
             found.append(Rejection("settle", name, message))
     if not found and report.goal_true:
         found.append(Rejection("goal", "", "the goal holds once the scene has settled"))
     return tuple(found)
 
 
-def _solved(solve: Solve | None) -> Callable[[Sequence[EnvironmentSpec]], list[tuple[Rejection, ...]]]:
+def _solved(solve: Solve | None) -> Judge:
+    failed = (Rejection("solvability", "", "the scripted expert did not solve the scene"),)
+
     def judge(specs: Sequence[EnvironmentSpec]) -> list[tuple[Rejection, ...]]:
-        if solve is None:
-            return [()] * len(specs)
-        return [() if solved else (Rejection("solvability", "", "the scripted expert did not solve the scene"),) for solved in solve(specs)]
+        return [()] * len(specs) if solve is None else [() if solved else failed for solved in solve(specs)]
 
     return judge

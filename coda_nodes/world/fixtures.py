@@ -1,8 +1,8 @@
 """Parts of drawers, knobs, slot blocks and bins that their half extents imply.
 
-Simulators and exporters build exactly these parts; predicates, validity checks and experts compute with the same
-numbers. Local frame of a drawer: cabinet centre, opening along -x. Of a knob: centre of its bounding box, joint about
-+z, grip bar along x when off. Of a slot block: centre of its bounding box, hole open at the top.
+Simulators and exporters build exactly these parts; predicates, validity checks and experts compute with the
+same numbers. Local frame of a drawer: cabinet centre, opening along -x. Of a knob: centre of its bounding
+box, joint about +z, grip bar along x when off. Of a slot block: centre of its bounding box, hole at the top.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SLOT_FLOOR = 0.005
 
 @dataclass(frozen=True)
 class Part:
-    """One box, or a cylinder of half extents (radius, radius, half height), in its owner's local frame [m]."""
+    """A box, or a cylinder of half extents (radius, radius, half height), in its owner's frame [m]."""
 
     name: str
     centre: tuple[float, float, float]
@@ -43,7 +43,7 @@ class Part:
 
 
 def handle_offset(half_extents: Array) -> Array:
-    """Handle centre of a closed drawer from the cabinet centre, local axes [m]. Shapes (..., 3) -> (..., 3)."""
+    """Handle of a closed drawer from the cabinet centre, local axes [m]. Shapes (..., 3) to (..., 3)."""
     half = np.asarray(half_extents, dtype=float)
     offset = np.zeros_like(half)
     offset[..., 0] = -half[..., 0] - HANDLE_STANDOFF
@@ -51,9 +51,9 @@ def handle_offset(half_extents: Array) -> Array:
 
 
 def tray_interior(half_extents: Array) -> tuple[Array, Array]:
-    """Centre (from the cabinet centre, drawer closed, local axes) and half extents of the space inside the tray [m].
+    """Space inside the tray of a closed drawer: centre from the cabinet's (local axes), half extents [m].
 
-    Shapes (..., 3) -> (..., 3), (..., 3).
+    Shapes (..., 3) to (..., 3) twice.
     """
     half = np.asarray(half_extents, dtype=float)
     inner = half - np.array([2 * WALL, 2 * WALL + TRAY_GAP, 2 * WALL + TRAY_GAP])
@@ -105,7 +105,10 @@ def knob_parts(half_extents: tuple[float, float, float]) -> tuple[tuple[Part, ..
 
 
 def slot_hole(half_extents: Array) -> tuple[Array, Array]:
-    """Centre (from the block's centre) and half extents of the hole, open at the top [m]. Shapes (..., 3) -> (..., 3) twice."""
+    """Hole of a slot block, open at the top: centre from the block's, half extents [m].
+
+    Shapes (..., 3) to (..., 3) twice.
+    """
     half = np.asarray(half_extents, dtype=float)
     centre, hole = np.zeros_like(half), half - SLOT_WALL
     centre[..., 2] = SLOT_FLOOR / 2

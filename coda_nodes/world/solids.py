@@ -105,19 +105,22 @@ def _cylinder_normals() -> Array:
 
 
 def overlap_depth(a: Solid, b: Solid) -> float:
-    """Radius [m] of the largest ball inside both solids (Chebyshev centre, a linear program); 0 when they are apart."""
+    """Radius [m] of the largest ball inside both solids (linear program for the centre), 0 when apart."""
     if np.linalg.norm(a.centre - b.centre) >= a.radius + b.radius:
         return 0.0
     normals = np.concatenate([a.normals, b.normals])
     offsets = np.concatenate([a.offsets, b.offsets])
     system = np.concatenate([normals, np.ones((len(normals), 1))], axis=1)
-    result = linprog([0.0, 0.0, 0.0, -1.0], A_ub=system, b_ub=offsets, bounds=[(None, None)] * 3 + [(0.0, None)])
+    bounds = [(None, None)] * 3 + [(0.0, None)]
+    result = linprog([0.0, 0.0, 0.0, -1.0], A_ub=system, b_ub=offsets, bounds=bounds)
     return float(result.x[3]) if result.status == 0 else 0.0
 
 
 def entity_position(entity: ObjectSpec | FixtureSpec) -> tuple[Array, Array]:
-    """Position [m] and quaternion xyzw that a scene state gives for an entity: an object's centre, a drawer's handle
-    centre, a knob's grip centre (turned with the joint)."""
+    """Position [m] and quaternion xyzw that a scene state gives for an entity.
+
+    An object's centre, a drawer's handle centre, a knob's grip centre (turned with the joint).
+    """
     turn = Rotation.from_quat(entity.pose.quaternion_xyzw)
     origin = np.array(entity.pose.position)
     if isinstance(entity, ObjectSpec):
