@@ -51,7 +51,7 @@ SCENE = "scene"
 
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.:/+-]*$")]
-Value = Union[Finite, Text, tuple[Finite, ...]]
+Value = Union[Finite, Text, tuple[Finite, ...]]  # noqa: UP007 (evaluated at run time)
 
 
 def one_line(text: str) -> str:
@@ -62,8 +62,8 @@ def one_line(text: str) -> str:
 class Cause(Data):
     """Why it happened, as something that can be set: ``parameter`` of ``object`` on ``axis``.
 
-    ``observed`` is its value in the failed scene, ``nominal`` the nearest one of the train split; both numbers, both
-    texts, or both lists of numbers. Units are those of the specification ([m], [rad], [kg]).
+    ``observed`` is its value in the failed scene, ``nominal`` the nearest one of the train split: both
+    numbers, both texts, or both lists of numbers. Units are those of the specification ([m], [rad], [kg]).
     """
 
     axis: Name
@@ -81,7 +81,8 @@ class Cause(Data):
     @property
     def sentence(self) -> str:
         """The cause in words."""
-        return f"{self.parameter} of {self.object} is {_say(self.observed)} instead of {_say(self.nominal)} ({self.axis})"
+        values = f"{_say(self.observed)} instead of {_say(self.nominal)}"
+        return f"{self.parameter} of {self.object} is {values} ({self.axis})"
 
 
 class Evidence(Data):
@@ -102,7 +103,7 @@ class CriticInfo(Data):
 
 
 class Diagnosis(Data):
-    """Why one episode failed. ``episode`` and ``environment`` are content hashes, empty where there is none."""
+    """Why one episode failed. ``episode`` and ``environment`` are content hashes; empty: there is none."""
 
     text: Text
     stage: str
@@ -115,7 +116,10 @@ class Diagnosis(Data):
     episode: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$")] = ""
     environment: Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$")] = ""
 
-    _text = field_validator("text", mode="before")(lambda text: one_line(text) if isinstance(text, str) else text)
+    @field_validator("text", mode="before")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        return one_line(value) if isinstance(value, str) else value
 
     @field_validator("stage")
     @classmethod
@@ -217,7 +221,8 @@ def read_diagnosis(data: Any) -> Diagnosis:
 def _line(number: int, line: str, seen: set[str]) -> tuple[str, Any]:
     key, colon, value = (part.strip() for part in line.partition(":"))
     if not colon:
-        raise DiagnosisError(f"line {number} {line.strip()!r}: expected 'key: value', keys {', '.join(_KEYS)}")
+        keys = ", ".join(_KEYS)
+        raise DiagnosisError(f"line {number} {line.strip()!r}: expected 'key: value', keys {keys}")
     if key not in _KEYS:
         raise DiagnosisError(f"line {number}: {unknown('key', key, _KEYS)}")
     if key in seen and key != "evidence":
@@ -237,7 +242,9 @@ def _read_pairs(number: int, key: str, value: str) -> dict[str, Any]:
     while position < len(value):
         match = _PAIR.match(value, position)
         if match is None:
-            raise DiagnosisError(f"line {number}, {key}: cannot read {value[position:]!r}; expected name=value; ... of {names}")
+            rest = value[position:]
+            expected = f"expected name=value; ... of {names}"
+            raise DiagnosisError(f"line {number}, {key}: cannot read {rest!r}; {expected}")
         name, token = match.groups()
         if name not in kind.model_fields:
             raise DiagnosisError(f"line {number}, {key}: {unknown('part', name, kind.model_fields)}")
@@ -276,13 +283,16 @@ def _number(number: int, name: str, token: str) -> float:
 
 
 def check_diagnosis(diagnosis: Diagnosis, spec: EnvironmentSpec, axes: Iterable[str] = ()) -> None:
-    """Raise DiagnosisError when the diagnosis names an object that is not in the scene, or an axis that does not exist.
+    """Refuse a diagnosis that names what does not exist.
 
     ``axes``: names that exist; empty: any.
+
+    Raises:
+        DiagnosisError: another family than the scene's, an object that is not in it, or an unknown axis.
     """
     cause, axes = diagnosis.cause, tuple(axes)
     if diagnosis.family not in (None, spec.family):
-        raise DiagnosisError(f"diagnosis of family {diagnosis.family!r} for a scene of family {spec.family!r}")
+        raise DiagnosisError(f"diagnosis of family {diagnosis.family!r}, scene of family {spec.family!r}")
     if cause is None:
         return
     if cause.object not in (SCENE, *spec.entity_names):

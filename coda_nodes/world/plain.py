@@ -14,7 +14,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def read_model(kind: type[M], data: Any, error: type[CodaError], what: str) -> M:
-    """Validate a mapping or JSON text as ``kind``. Raises ``error`` with place, reason and value of the first fault."""
+    """Validate a mapping or JSON text as ``kind``. Raises ``error`` naming place and value of the fault."""
     try:
         if isinstance(data, (str, bytes)):
             return kind.model_validate_json(data)

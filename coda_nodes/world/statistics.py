@@ -46,7 +46,7 @@ def _check_confidence(confidence: float) -> None:
 def wilson(successes: int, n: int, confidence: float = 0.95) -> Estimate:
     """Wilson score interval of a proportion (Wilson 1927); (0, 1) around 0.5 where ``n`` is 0.
 
-    ``mean`` is the plain proportion, not the centre of the interval. Raises StatisticsError on impossible counts.
+    ``mean`` is the plain proportion, not the centre of the interval. Raises StatisticsError.
     """
     _check_counts(successes, n)
     _check_confidence(confidence)
@@ -64,7 +64,7 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Estimate:
 def newcombe_difference(
     successes_a: int, n_a: int, successes_b: int, n_b: int, confidence: float = 0.95
 ) -> Estimate:
-    """Interval of p_a - p_b for independent samples: Newcombe 1998, method 10 (hybrid of two Wilson intervals)."""
+    """Interval of p_a - p_b for independent samples: Newcombe 1998, method 10 (two Wilson intervals)."""
     a, b = wilson(successes_a, n_a, confidence), wilson(successes_b, n_b, confidence)
     difference = a.mean - b.mean
     below = math.hypot(a.mean - a.low, b.high - b.mean)
@@ -80,10 +80,10 @@ def paired_bootstrap(
     resamples: int = 10_000,
     groups: Sequence[object] | None = None,
 ) -> Estimate:
-    """Percentile bootstrap interval of mean(a - b), where ``a[i]`` and ``b[i]`` are results on the same pair i.
+    """Percentile bootstrap interval of mean(a - b); ``a[i]`` and ``b[i]`` are results on the same pair i.
 
-    Pairs are (seed, specification). With ``groups`` (the seed of each pair) whole groups are drawn first and pairs
-    within each drawn group second, so that variation between seeds is counted too. Groups weigh by their size.
+    Pairs are (seed, specification). With ``groups`` (the seed of each pair) whole groups are drawn first and
+    pairs within each drawn group second: variation between seeds is counted too. Groups weigh by their size.
 
     Args:
         a, b: results, Shape (n,), booleans or numbers.
@@ -94,7 +94,7 @@ def paired_bootstrap(
     """
     first, second = np.asarray(a, dtype=float).ravel(), np.asarray(b, dtype=float).ravel()
     if len(first) == 0 or len(first) != len(second):
-        raise StatisticsError(f"{len(first)} and {len(second)} results: expected the same number, at least one pair")
+        raise StatisticsError(f"{len(first)} and {len(second)} results: expected as many, at least one")
     _check_confidence(confidence)
     difference = first - second
     if groups is None:
@@ -106,7 +106,7 @@ def paired_bootstrap(
 
 
 def _resampled_sums(values: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Sums of ``len(values)`` draws with replacement; counts of each distinct value are multinomial. Shape (resamples,)."""
+    """Sums of ``len(values)`` draws with replacement (multinomial counts). Shape (resamples,)."""
     distinct, counts = np.unique(values, return_counts=True)
     return rng.multinomial(len(values), counts / len(values), size=resamples) @ distinct
 
@@ -164,7 +164,7 @@ class BetaPosterior:
     def updated(self, successes: float, failures: float) -> BetaPosterior:
         """Belief after more trials; fractional counts weigh old evidence. Raises StatisticsError below 0."""
         if successes < 0 or failures < 0:
-            raise StatisticsError(f"{successes} successes, {failures} failures: expected counts of at least 0")
+            raise StatisticsError(f"{successes} successes, {failures} failures: expected at least 0 of each")
         return BetaPosterior(self.alpha + successes, self.beta + failures)
 
     def interval(self, confidence: float = 0.95) -> Estimate:
@@ -181,12 +181,14 @@ class BetaPosterior:
 def probability_not_worse(gained: int, lost: int, same: int, tolerance: float) -> float:
     """Probability that the success rate changed by more than ``-tolerance``, from paired counts.
 
-    ``gained`` pairs went from failure to success, ``lost`` from success to failure, ``same`` did not change. The three
-    shares have a Dirichlet(1/2, 1/2, 1/2) prior; their changed share m is Beta and independent of the gained part u of
-    it, so P(m (2u - 1) > -tolerance) is an integral over m alone (aggregation property of the Dirichlet).
+    ``gained`` pairs went from failure to success, ``lost`` from success to failure, ``same`` did not
+    change. The three shares have a Dirichlet(1/2, 1/2, 1/2) prior; the changed share m is Beta and independent
+    of the gained part u of it, so P(m (2u - 1) > -tolerance) is an integral over m alone (aggregation of the
+    Dirichlet).
     """
     if min(gained, lost, same) < 0 or not 0 <= tolerance < 1:
-        raise StatisticsError(f"counts {gained}, {lost}, {same}, tolerance {tolerance}: expected >= 0 and 0 <= tolerance < 1")
+        counts = f"{gained} gained, {lost} lost, {same} same, tolerance {tolerance}"
+        raise StatisticsError(f"{counts}: expected counts of at least 0 and 0 <= tolerance < 1")
     changed, part = stats.beta(gained + lost + 1.0, same + 0.5), stats.beta(gained + 0.5, lost + 0.5)
     # Midpoints of equal quantile steps of m: a bounded integrand however narrow the density.
     shares = changed.ppf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
