@@ -1,0 +1,220 @@
+"""What every family offers, and the sampling steps that families share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from coda_nodes.world.errors import ValidityError
+from coda_nodes.world.ranges import FamilyRanges
+from coda_nodes.world.spec import (
+    Atom,
+    CameraSpec,
+    EnvironmentSpec,
+    LightSpec,
+    ObjectSpec,
+    PhysicsSpec,
+    Pose,
+    RobotStart,
+)
+
+PANDA_HOME = (0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785)
+"""Joint positions [rad] from which every start is offset: hand down, above the middle of the table."""
+REACH = (0.30, 0.72)
+"""Horizontal distance from the base axis at which things may stand [m]."""
+CAMERA_TARGET = (0.45, 0.0, 0.05)
+"""Point the front camera looks at [m]."""
+ATTEMPTS = 60
+"""Placements tried per thing, and whole scenes tried per call, before giving up."""
+
+SHAPES: dict[str, tuple[str, tuple[float, float, float]]] = {
+    "cube": ("box", (1.0, 1.0, 1.0)),
+    "block": ("box", (1.0, 1.5, 0.8)),
+    "can": ("cylinder", (1.0, 1.0, 1.4)),
+    "puck": ("cylinder", (1.15, 1.15, 0.7)),
+    "post": ("box", (0.85, 0.85, 1.7)),
+}
+"""Noun of a movable object -> solid, and half extents relative to its ``half_width``."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step on the way to the goal: a stage name of ``diagnosis.STAGES`` and the predicate that ends it.
+
+    ``part`` numbers the sub-task it belongs to, from 0.
+    """
+
+    name: str
+    atom: Atom
+    part: int = 0
+
+
+class FamilyDefinition(Protocol):
+    """What a family module defines as ``DEFINITION``."""
+
+    name: str
+    axes: tuple[str, ...]
+
+    def sample(self, ranges: FamilyRanges, rng: np.random.Generator) -> EnvironmentSpec:
+        """Draw a scene. Raises ValidityError when the ranges leave no room for it."""
+        ...
+
+    def roles(self, spec: EnvironmentSpec) -> dict[str, str]:
+        """Role -> entity name."""
+        ...
+
+    def stages(self, spec: EnvironmentSpec) -> tuple[Stage, ...]:
+        """Stages in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Where something stands: centre [m] and radius of its outline [m]."""
+
+    x: float
+    y: float
+    radius: float
+
+
+@dataclass
+class Layout:
+    """Footprints placed so far; finds room for the next one."""
+
+    rng: np.random.Generator
+    placed: list[Footprint] = field(default_factory=list)
+
+    def free(self, candidate: Footprint, gap: float) -> bool:
+        """Whether ``candidate`` keeps ``gap`` [m] to all that is placed and is within reach of the arm."""
+        if not REACH[0] <= math.hypot(candidate.x, candidate.y) <= REACH[1]:
+            return False
+        return all(
+            math.hypot(candidate.x - other.x, candidate.y - other.y) >= candidate.radius + other.radius + gap
+            for other in self.placed
+        )
+
+    def place(self, draw: Callable[[], tuple[float, float]], radius: float, gap: float) -> tuple[float, float]:
+        """Draw positions until one is free; record and return it.
+
+        Raises:
+            ValidityError: no room after ATTEMPTS draws.
+        """
+        for _ in range(ATTEMPTS):
+            candidate = Footprint(*draw(), radius)
+            if self.free(candidate, gap):
+                self.placed.append(candidate)
+                return candidate.x, candidate.y
+        raise ValidityError(f"no room for a footprint of {radius:.3f} m among {len(self.placed)} others, gap {gap:.3f} m")
+
+
+def until_valid(build: Callable[[], EnvironmentSpec]) -> EnvironmentSpec:
+    """Call ``build`` until it succeeds. Raises the last ValidityError after ATTEMPTS tries."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return build()
+        except ValidityError:
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A movable object before it has a place."""
+
+    color: str
+    noun: str
+    half_width: float
+
+    @property
+    def name(self) -> str:
+        """Noun phrase."""
+        return f"{self.color} {self.noun}"
+
+    @property
+    def half_extents(self) -> tuple[float, float, float]:
+        """[m]."""
+        x, y, z = SHAPES[self.noun][1]
+        return (self.half_width * x, self.half_width * y, self.half_width * z)
+
+    @property
+    def radius(self) -> float:
+        """Radius of the outline [m]."""
+        x, y, _ = self.half_extents
+        return x if SHAPES[self.noun][0] == "cylinder" else math.hypot(x, y)
+
+
+def draw_items(ranges: FamilyRanges, count: int, rng: np.random.Generator) -> list[Item]:
+    """Draw ``count`` movable objects (axis objects: color, shape, half_width) with names all different.
+
+    Colours differ as long as there are enough of them. Raises ValidityError when names run out.
+    """
+    colors = _cycle(ranges.allowed("objects", "color").values, count, rng)
+    items: list[Item] = []
+    for color in colors:
+        for _ in range(ATTEMPTS):
+            noun = ranges.draw("objects", "shape", rng)
+            if all(item.name != f"{color} {noun}" for item in items):
+                items.append(Item(color, noun, ranges.draw("objects", "half_width", rng)))
+                break
+        else:
+            raise ValidityError(f"colours and shapes give fewer than {count} different names")
+    return items
+
+
+def _cycle(values: Sequence[str], count: int, rng: np.random.Generator) -> list[str]:
+    order: list[str] = []
+    while len(order) < count:
+        order += [values[i] for i in rng.permutation(len(values))]
+    return order[:count]
+
+
+def draw_position(ranges: FamilyRanges, rng: np.random.Generator, thing: str = "object") -> tuple[float, float]:
+    """Draw (x, y) [m] from ``<thing>_x`` and ``<thing>_y`` of axis position."""
+    return ranges.draw("position", f"{thing}_x", rng), ranges.draw("position", f"{thing}_y", rng)
+
+
+def movable(item: Item, role: str, x: float, y: float, ranges: FamilyRanges, rng: np.random.Generator) -> ObjectSpec:
+    """The object at rest on the table at (x, y) [m], with drawn heading (axis position: object_yaw), mass and friction."""
+    half = item.half_extents
+    return ObjectSpec(
+        name=item.name, shape=SHAPES[item.noun][0], role=role, half_extents=half, color=item.color,
+        mass=ranges.draw("dynamics", "mass", rng), friction=ranges.draw("dynamics", "friction", rng),
+        pose=Pose.planar(x, y, half[2], ranges.draw("position", "object_yaw", rng)),
+    )
+
+
+def draw_physics(ranges: FamilyRanges, rng: np.random.Generator) -> PhysicsSpec:
+    """Axis dynamics: damping_scale."""
+    return PhysicsSpec(damping_scale=ranges.draw("dynamics", "damping_scale", rng))
+
+
+def draw_camera(ranges: FamilyRanges, rng: np.random.Generator) -> CameraSpec:
+    """Axis appearance: camera_distance [m], camera_azimuth [rad], camera_elevation [rad] about the table's middle."""
+    distance, azimuth, elevation = (
+        ranges.draw("appearance", f"camera_{name}", rng) for name in ("distance", "azimuth", "elevation")
+    )
+    x, y, z = CAMERA_TARGET
+    flat = distance * math.cos(elevation)
+    position = (x + flat * math.cos(azimuth), y + flat * math.sin(azimuth), z + distance * math.sin(elevation))
+    return CameraSpec(name="front", position=position, look_at=CAMERA_TARGET)
+
+
+def draw_light(ranges: FamilyRanges, rng: np.random.Generator) -> LightSpec:
+    """Axis appearance: light_azimuth [rad] (direction the light comes from), light_intensity."""
+    azimuth = ranges.draw("appearance", "light_azimuth", rng)
+    direction = (-0.4 * math.cos(azimuth), -0.4 * math.sin(azimuth), -1.0)
+    return LightSpec(direction=direction, intensity=ranges.draw("appearance", "light_intensity", rng))
+
+
+def draw_start(ranges: FamilyRanges, rng: np.random.Generator) -> RobotStart:
+    """Axis start_pose: base_yaw [rad] (first joint), joint_offset [rad] (each other joint, either sign), gripper_opening."""
+    offset = np.array([ranges.draw("start_pose", "joint_offset", rng) for _ in PANDA_HOME])
+    offset *= rng.choice([-1.0, 1.0], size=len(offset))
+    offset[0] = ranges.draw("start_pose", "base_yaw", rng)
+    joints = tuple(float(home + delta) for home, delta in zip(PANDA_HOME, offset))
+    return RobotStart(joint_positions=joints, gripper_opening=ranges.draw("start_pose", "gripper_opening", rng))
