@@ -164,7 +164,7 @@ class BetaPosterior:
     def updated(self, successes: float, failures: float) -> BetaPosterior:
         """Belief after more trials; fractional counts weigh old evidence. Raises StatisticsError below 0."""
         if successes < 0 or failures < 0:
-            raise StatisticsError(f"{successes} successes, {failures} failures: expected at least 0 of each")
+            raise StatisticsError(f"{successes} successes, {failures} failures: below 0")
         return BetaPosterior(self.alpha + successes, self.beta + failures)
 
     def interval(self, confidence: float = 0.95) -> Estimate:
