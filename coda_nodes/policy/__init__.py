@@ -1,0 +1,1 @@
+"""Networks, observation and action normalization, checkpoints, policy runner, inverse kinematics."""

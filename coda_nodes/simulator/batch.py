@@ -1,0 +1,238 @@
+"""Many environments of one family stepped together on ``mujoco.batch.Batch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+from mujoco.batch import Batch, SimulationError as PhysicsError
+from numpy.typing import NDArray
+
+from coda_nodes.policy.kinematics import Kinematics
+from coda_nodes.simulator.fill import MODEL_FIELDS, assign, entity_arrays, fill, start_position
+from coda_nodes.simulator.protocol import GoalEvaluator, StepResult
+from coda_nodes.simulator.reading import SceneReader
+from coda_nodes.simulator.scene import SUBSTEPS, SceneModel, build_scene
+from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS
+from coda_nodes.world.errors import SimulationError
+from coda_nodes.world.predicates import CompiledGoals
+from coda_nodes.world.robots import robot as robot_description
+from coda_nodes.world.spec import EnvironmentSpec
+from coda_nodes.world.state import SceneState
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Ids = NDArray[np.int_]
+
+STATE_FIELDS = ("time", "qpos", "qvel", "ctrl", "qacc_warmstart")
+"""Physics state of one simulation, in the order of a snapshot row; the goal's memory follows."""
+SET_POINTS = 3
+"""Set points within a control step: joint targets move linearly, as a trajectory controller moves them, instead of
+jumping at 20 Hz."""
+MOST_SPEED = 100.0
+"""Any speed beyond this [m/s, rad/s] is a diverged simulation, not a motion."""
+NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
+"""Contacts are counted in the last physics step of a control step only: nobody reads them in between."""
+
+
+@dataclass
+class _Running:
+    """What belongs to the environments loaded at the moment."""
+
+    specs: list[EnvironmentSpec]
+    reader: SceneReader
+    goals: GoalEvaluator
+    memory: NDArray[np.int32]
+    success: Mask
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def invalid(self) -> Mask:
+        return np.array([bool(reason) for reason in self.reasons], dtype=bool)
+
+
+class BatchSimulator:
+    """Up to ``capacity`` environments of one family, each in its own simulation.
+
+    A row's course does not depend on the other rows, on ``threads`` or on what ran before the reset.
+    """
+
+    def __init__(
+        self, family: str, capacity: int, robot: str = "panda", threads: int = 1,
+        goals: Callable[[Sequence[EnvironmentSpec]], GoalEvaluator] = CompiledGoals,
+    ) -> None:
+        self.scene: SceneModel = build_scene(family, robot_description(robot))
+        self.kinematics = Kinematics(self.scene.robot)
+        self.capacity = capacity
+        self.control_steps = 0
+        """Control steps executed since construction, over all environments."""
+        self._goals = goals
+        self._batch = Batch(self.scene.model, nsim=capacity, nthread=threads, persistent=True)
+        self._fields = {name: self._batch.expand(name) for name in MODEL_FIELDS}
+        self._plain = {name: values[0].copy() for name, values in self._fields.items()}
+        self._flags = self._batch.expand("opt.disableflags")
+        self._state = {name: self._batch.bind(name) for name in STATE_FIELDS}
+        self._running: _Running | None = None
+
+    @property
+    def specs(self) -> tuple[EnvironmentSpec, ...]:
+        """Specifications loaded, one per environment."""
+        return tuple(self._now.specs)
+
+    @property
+    def predicate_names(self) -> tuple[tuple[str, ...], ...]:
+        """Columns of the predicates of each environment."""
+        return self._now.goals.atom_names
+
+    def reset(self, specs: Sequence[EnvironmentSpec]) -> SceneState:
+        """Load ``specs`` (1 to capacity of them) in place of what ran before; return the first states.
+
+        Raises:
+            SimulationError: too many, another family or robot, too many entities of a kind, a start outside limits.
+        """
+        if not 1 <= len(specs) <= self.capacity:
+            raise SimulationError(f"{len(specs)} environments given to a simulator of 1 to {self.capacity}")
+        slots = [assign(self.scene, spec) for spec in specs]
+        starts = [self.scene.model.qpos0.copy() for _ in specs]
+        for spec, chosen, qpos in zip(specs, slots, starts, strict=True):
+            start_position(self.scene, spec, chosen, qpos)
+        self._load(specs, slots, np.array(starts))
+        goals = self._goals(specs)
+        reader = SceneReader(self.scene, self._batch, specs, slots, entity_arrays(specs))
+        self._running = _Running(list(specs), reader, goals, goals.initial_memory(), np.zeros(len(specs), bool), [""] * len(specs))
+        return self.state()
+
+    def state(self) -> SceneState:
+        """Truth of every loaded environment now."""
+        return self._now.reader.read()
+
+    def step_chunk(self, chunks: Array, execute: int | NDArray[np.int_] = CHUNK_STEPS) -> StepResult:
+        """Execute the first ``execute`` (a number, or one per environment, 0 to 8) actions of ``chunks`` (n, 8, 7).
+
+        Environments that have succeeded or diverged stand still; one that succeeds inside the chunk stops there.
+
+        Raises:
+            SimulationError: another shape, or a number that is not finite.
+        """
+        now = self._now
+        count = self._check(chunks, execute)
+        targets, openings = self.kinematics.chunk_to_joints(now.reader.arm_positions(), chunks)
+        grips = self.scene.robot.gripper_command(openings)
+        executed, truths = np.zeros(len(now.specs), dtype=int), []
+        for k in range(int(count.max(initial=0))):
+            active = np.flatnonzero((count > k) & ~now.success & ~now.invalid)
+            if not len(active):
+                break
+            self._control_step(active, targets[:, k], grips[:, k])
+            active = active[~now.invalid[active]]
+            executed[active] += 1
+            truths.append(self._judge(active))
+        self.control_steps += int(executed.sum())
+        predicates = np.stack(truths, axis=1) if truths else np.zeros((len(now.specs), 0, now.memory.shape[1] - 2), bool)
+        return StepResult(now.success.copy(), predicates, executed, now.invalid, tuple(now.reasons))
+
+    def snapshot(self, ids: Sequence[int] | None = None) -> Array:
+        """Physics state and memory of the goal of environments ``ids`` (all by default). Shape (n, S)."""
+        rows = self._ids(ids)
+        parts = [self._state[name][rows].reshape(len(rows), -1) for name in STATE_FIELDS]
+        return np.concatenate([*parts, self._now.memory[rows]], axis=1)
+
+    def restore(self, snapshot: Array, ids: Sequence[int] | None = None) -> None:
+        """Put environments back to rows of ``snapshot`` taken of the same specifications; success and invalidity
+        are forgotten. Raises SimulationError when the rows have another length."""
+        now, rows = self._now, self._ids(ids)
+        sizes = [int(np.prod(self._state[name].shape[1:])) for name in STATE_FIELDS] + [now.memory.shape[1]]
+        if snapshot.shape != (len(rows), sum(sizes)):
+            raise SimulationError(f"snapshot of shape {snapshot.shape}, expected ({len(rows)}, {sum(sizes)})")
+        self._batch.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE)
+        *physics, memory = np.split(snapshot, np.cumsum(sizes)[:-1], axis=1)
+        for name, values in zip(STATE_FIELDS, physics, strict=True):
+            self._state[name][rows] = values.reshape(self._state[name][rows].shape)
+        now.memory[rows] = memory.astype(np.int32)
+        self._flags[rows] &= ~NO_SENSORS
+        self._batch.forward(rows)
+        # the constraint solver of the next step must start where the stored one would have
+        self._state["qacc_warmstart"][rows] = physics[STATE_FIELDS.index("qacc_warmstart")]
+        now.success[rows] = now.goals.succeeded(now.memory)[rows]
+        for row in rows:
+            now.reasons[row] = ""
+
+    @property
+    def _now(self) -> _Running:
+        if self._running is None:
+            raise SimulationError("no environment is loaded; call reset first")
+        return self._running
+
+    def _ids(self, ids: Sequence[int] | None) -> Ids:
+        return np.arange(len(self._now.specs)) if ids is None else np.asarray(ids, dtype=int)
+
+    def _load(self, specs: Sequence[EnvironmentSpec], slots: list[list[int]], qpos: Array) -> None:
+        ids = np.arange(len(specs))
+        for name, values in self._fields.items():
+            values[ids] = self._plain[name]
+        for i, (spec, chosen) in enumerate(zip(specs, slots, strict=True)):
+            fill(self.scene, {name: values[i] for name, values in self._fields.items()}, spec, chosen)
+        self._flags[ids] &= ~NO_SENSORS
+        self._batch.set_const(ids)
+        self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE)
+        self._state["qpos"][ids] = qpos
+        self._state["ctrl"][np.ix_(ids, self.scene.arm_ctrl)] = qpos[:, self.scene.arm_qpos]
+        self._state["ctrl"][ids, self.scene.gripper_ctrl] = qpos[:, self.scene.finger_qpos[0]]
+        self._batch.forward(ids)
+
+    def _check(self, chunks: Array, execute: int | NDArray[np.int_]) -> NDArray[np.int_]:
+        n = len(self._now.specs)
+        if np.shape(chunks) != (n, CHUNK_STEPS, ACTION_SIZE):
+            raise SimulationError(f"chunks of shape {np.shape(chunks)}, expected ({n}, {CHUNK_STEPS}, {ACTION_SIZE})")
+        if not np.isfinite(chunks).all():
+            row = int(np.argwhere(~np.isfinite(chunks))[0, 0])
+            raise SimulationError(f"the chunk of environment {row} holds a number that is not finite")
+        count = np.broadcast_to(np.asarray(execute, dtype=int), (n,))
+        if count.min() < 0 or count.max() > CHUNK_STEPS:
+            raise SimulationError(f"execute = {execute}, expected 0 to {CHUNK_STEPS}")
+        return count
+
+    def _control_step(self, active: Ids, targets: Array, grips: Array) -> None:
+        """Move to the joint targets (n, J) over one control period, set points interpolated linearly."""
+        ctrl, arm, gripper = self._state["ctrl"], self.scene.arm_ctrl, self.scene.gripper_ctrl
+        begin = ctrl[active][:, arm]
+        way = targets[active] - begin
+        ctrl[active, gripper] = grips[active]
+        self._flags[active] |= NO_SENSORS
+        for k in range(1, SET_POINTS + 1):
+            ctrl[np.ix_(active, arm)] = begin + way * (k / SET_POINTS)
+            self._step(active, SUBSTEPS // SET_POINTS - (k == SET_POINTS))
+        self._flags[active] &= ~NO_SENSORS
+        self._step(active, 1, mujoco.mjtStage.mjSTAGE_VEL)
+        self._find_diverged(active)
+
+    def _step(self, ids: Ids, steps: int, stage: mujoco.mjtStage = mujoco.mjtStage.mjSTAGE_NONE) -> None:
+        ids = ids[~self._now.invalid[ids]]
+        if not len(ids):
+            return
+        try:
+            self._batch.step(ids, nstep=steps, stage=stage)
+        except PhysicsError as error:
+            for row in error.ids:
+                self._now.reasons[int(row)] = f"physics error: {self._batch.error(int(row))}"
+
+    def _find_diverged(self, active: Ids) -> None:
+        speed = np.abs(self._state["qvel"][active]).max(axis=1)
+        finite = np.isfinite(self._state["qpos"][active]).all(axis=1) & np.isfinite(speed)
+        for row in active[~finite]:
+            self._now.reasons[row] = self._now.reasons[row] or "state is not finite"
+        for row in active[finite & (speed > MOST_SPEED)]:
+            self._now.reasons[row] = self._now.reasons[row] or f"speed beyond {MOST_SPEED:g} m/s or rad/s"
+
+    def _judge(self, active: Ids) -> Mask:
+        """Advance the goals of the active environments by one control step; return all truths (n, P)."""
+        now = self._now
+        truth = now.goals.evaluate(now.reader.read())
+        now.memory[active] = now.goals.advance(now.memory, truth)[active]
+        now.success[active] = now.goals.succeeded(now.memory)[active]
+        idle = np.ones(len(truth), dtype=bool)
+        idle[active] = False
+        truth[idle] = False
+        return truth
