@@ -1,0 +1,1 @@
+"""Imitation, corrections, and what later learns from the policy's own rollouts."""

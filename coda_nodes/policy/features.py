@@ -1,0 +1,202 @@
+"""What the network sees of a scene: numbers per entity relative to the gripper, the robot, and indices of sentences.
+
+Geometry is given relative to the tool, in base axes, at several scales, so that what is learned at one place of the
+table holds at another. Sentences are rows of one table, embedded once however many scenes use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coda_nodes.policy.grounding import Grounding, ground
+from coda_nodes.policy.language import EMBEDDING_SIZE, SentenceEncoder
+from coda_nodes.world.errors import CheckpointError
+from coda_nodes.world.spec import EnvironmentSpec
+from coda_nodes.world.state import ObservationBatch
+
+OBSERVATION_LAYOUT = "entities relative to tool, v1"
+"""Stored in every checkpoint; changes whenever a feature is added, removed or redefined."""
+SCALES = (0.02, 0.08, 0.3)
+"""Lengths [m] at which ``tanh`` of a relative position is given."""
+MAX_RANK = 4
+ENTITY_SIZE = 3 + 3 * len(SCALES) + 4 + 6 + 6 + 3 + 4
+FLAG_SIZE = 3 + MAX_RANK
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+def robot_size(joints: int) -> int:
+    """Length of the robot vector of an arm with ``joints`` joints."""
+    return joints + 3 + 6 + 1 + len(SCALES)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Network input for n scenes with K entity slots; ``table`` holds the sentences that the indices point at."""
+
+    robot: Floats
+    """Shape (n, robot_size)."""
+    entity: Floats
+    """Shape (n, K, ENTITY_SIZE)."""
+    flags: Floats
+    """Mentioned, score, mentioned again, one-hot rank. Shape (n, K, FLAG_SIZE)."""
+    name: Indices
+    """Rows of the name (n, K), of the words before first and last mention (n, K) twice, of the task (n,)."""
+    first: Indices
+    last: Indices
+    task: Indices
+    present: NDArray[np.bool_]
+    """Shape (n, K)."""
+    table: Floats
+    """Sentence vectors; row 0 is zero. Shape (U, 384)."""
+
+    def select(self, ids: Indices) -> Features:
+        """The same features of some scenes; the table is shared."""
+        return Features(**{f.name: value if f.name == "table" else value[ids] for f, value in self._items()})
+
+    def compact(self) -> Features:
+        """Keep only the table rows in use."""
+        used = np.unique(np.concatenate([[0], *(index.ravel() for index in (self.name, self.first, self.last, self.task))]))
+        place = np.zeros(len(self.table), dtype=np.int64)
+        place[used] = np.arange(len(used))
+        moved = {key: place[getattr(self, key)] for key in ("name", "first", "last", "task")}
+        return Features(**{**dict((f.name, value) for f, value in self._items()), **moved, "table": self.table[used]})
+
+    def _items(self):  # noqa: ANN202
+        return ((f, getattr(self, f.name)) for f in fields(self))
+
+
+@dataclass(frozen=True)
+class SceneLanguage:
+    """Sentence rows and flags of one instruction over one list of entity names (K entities)."""
+
+    task: int
+    name: Indices
+    first: Indices
+    last: Indices
+    flags: Floats
+
+
+class FeatureEncoder:
+    """Turns observations into features; grounds each (instruction, names) pair once."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self.encoder = encoder
+        self._rows: dict[str, int] = {"": 0}
+        self._table = np.zeros((1, EMBEDDING_SIZE), dtype=np.float32)
+        self._scenes: dict[tuple[str, tuple[str, ...]], SceneLanguage] = {}
+
+    def prepare(self, specs: Iterable[EnvironmentSpec]) -> None:
+        """Ground and embed everything that ``specs`` say, so that the encoder's cache holds it."""
+        for key in dict.fromkeys((spec.instruction, spec.entity_names) for spec in specs):
+            self.language(*key)
+
+    def language(self, instruction: str, names: tuple[str, ...]) -> SceneLanguage:
+        """Sentence rows and flags of one scene."""
+        key = (instruction, names)
+        if key not in self._scenes:
+            grounding = ground(instruction, names, self.encoder.similarity)
+            self._scenes[key] = SceneLanguage(
+                task=int(self._index([grounding.task_text])[0]),
+                name=self._index(names), first=self._index(grounding.first_texts), last=self._index(grounding.last_texts),
+                flags=_flags(grounding),
+            )
+        return self._scenes[key]
+
+    def encode(self, observation: ObservationBatch, slots: int = 0) -> Features:
+        """Features of a batch; entity slots are padded to at least ``slots``.
+
+        Raises:
+            CheckpointError: an observation holds NaN or infinity, or arrays that do not belong together.
+        """
+        check_finite(observation)
+        n, k = observation.present.shape
+        pad = max(slots - k, 0)
+        scenes = [self.language(*pair) for pair in zip(observation.instructions, observation.entity_names)]
+        gather = lambda key: np.stack([_padded(getattr(s, key), k + pad) for s in scenes])  # noqa: E731
+        entity = np.where(observation.present[..., None], entity_features(observation), 0)
+        return Features(
+            robot=robot_features(observation), entity=np.pad(entity, ((0, 0), (0, pad), (0, 0))).astype(np.float32),
+            flags=gather("flags"), name=gather("name"), first=gather("first"), last=gather("last"),
+            task=np.array([s.task for s in scenes], dtype=np.int64),
+            present=np.pad(observation.present, ((0, 0), (0, pad))), table=self._table,
+        )
+
+    def _index(self, texts: Sequence[str]) -> Indices:
+        new = [text for text in dict.fromkeys(texts) if text not in self._rows]
+        if new:
+            self._rows.update({text: len(self._table) + i for i, text in enumerate(new)})
+            self._table = np.concatenate([self._table, self.encoder.encode(new)])
+        return np.array([self._rows[text] for text in texts], dtype=np.int64)
+
+
+def check_finite(observation: ObservationBatch) -> None:
+    """Raise CheckpointError, naming the array, when an observation holds NaN or infinity."""
+    for f in fields(ObservationBatch):
+        value = getattr(observation, f.name)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise CheckpointError(f"observation.{f.name} holds values that are not finite; the policy expects numbers")
+
+
+def robot_features(observation: ObservationBatch) -> Floats:
+    """Joints [rad], tool position [m], tool axes x and y (6-D rotation), opening, tool height by scale.
+    Shape (n, robot_size)."""
+    axes = rotation_matrix(observation.tool_quaternion_xyzw)
+    height = observation.tool_position_base[:, 2:]
+    parts = [
+        observation.joint_positions, observation.tool_position_base, axes[..., 0], axes[..., 1],
+        observation.gripper_opening[:, None], *(np.tanh(height / scale) for scale in SCALES),
+    ]
+    return np.concatenate(parts, axis=-1).astype(np.float32)
+
+
+def entity_features(observation: ObservationBatch) -> Floats:
+    """Position relative to the tool plain and by scale, heights, tilt and 6-D rotation, yaw relative to the tool
+    modulo 180 and 90 degrees, half extents, joint. Shape (n, K, ENTITY_SIZE)."""
+    relative = observation.entity_position_base - observation.tool_position_base[:, None]
+    axes = rotation_matrix(observation.entity_quaternion_xyzw)
+    tool = rotation_matrix(observation.tool_quaternion_xyzw)[:, None]
+    turn = np.arctan2(axes[..., 1, 0], axes[..., 0, 0]) - np.arctan2(tool[..., 1, 0], tool[..., 0, 0])
+    height, half = observation.entity_position_base[..., 2:], observation.entity_half_extents
+    low, high = observation.entity_joint_range[..., 0], observation.entity_joint_range[..., 1]
+    value = observation.entity_joint_value
+    fraction = np.divide(value - low, high - low, out=np.zeros_like(value), where=high > low)
+    parts = [
+        relative, *(np.tanh(relative / scale) for scale in SCALES),
+        height - half[..., 2:], height + half[..., 2:], np.tanh((height - half[..., 2:]) / SCALES[0]), np.tanh(height / SCALES[1]),
+        axes[..., 0], axes[..., 1],
+        np.stack([np.sin(2 * turn), np.cos(2 * turn), np.sin(4 * turn), np.cos(4 * turn)], axis=-1),
+        np.stack([wrap(turn, np.pi), wrap(turn, np.pi / 2)], axis=-1), half,
+        np.stack([high > low, value, high - low, fraction], axis=-1),
+    ]
+    return np.concatenate(parts, axis=-1).astype(np.float32)
+
+
+def wrap(angle: NDArray[np.float64], period: float) -> NDArray[np.float64]:
+    """Angle of a shape that looks the same after ``period``, in [-period / 2, period / 2) [rad]."""
+    return (angle + period / 2) % period - period / 2
+
+
+def rotation_matrix(quaternion_xyzw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rotation matrices of unit quaternions; a zero quaternion (empty slot) gives the identity. Shape (..., 3, 3)."""
+    x, y, z, w = np.moveaxis(quaternion_xyzw, -1, 0)
+    rows = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def _flags(grounding: Grounding) -> Floats:
+    ranks = (grounding.rank[:, None] == np.arange(MAX_RANK)).astype(np.float32)
+    columns = [grounding.mentions > 0, grounding.score, grounding.mentions > 1]
+    return np.concatenate([np.stack(columns, axis=-1).astype(np.float32), ranks], axis=-1)
+
+
+def _padded(values: NDArray, slots: int) -> NDArray:
+    return np.pad(values, [(0, slots - len(values)), *[(0, 0)] * (values.ndim - 1)])

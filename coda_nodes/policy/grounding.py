@@ -1,0 +1,149 @@
+"""Where an instruction mentions the entities of a scene, and which words lead to each mention.
+
+Names are cut out of the text before it is embedded, so that what is learned about "put ... in ..." holds for names
+never seen in training. A name that is not written out is matched to the noun phrases left over by the similarity of
+their sentence vectors ("crimson block" for "red cube").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+Similarity = Callable[[Sequence[str], Sequence[str]], NDArray[np.float32]]
+
+CONTEXT_WORDS = 3
+"""Words before a mention that describe its role."""
+MIN_SIMILARITY = 0.35
+"""Noun phrases less similar than this to every name refer to nothing in the scene."""
+_ARTICLES = frozenset({"the", "a", "an", "that", "this", "its", "one"})
+_PHRASE_END = frozenset(
+    "and then on onto in into inside to from at with by of over under beside near next until so it is be for up down"
+    " off out back after before first please while".split()
+)
+_WORD = re.compile(r"[a-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Characters ``start`` to ``end`` of the instruction refer to entity ``entity``, with a score (1: literally)."""
+
+    start: int
+    end: int
+    entity: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Grounding:
+    """What an instruction says of each of K entities."""
+
+    task_text: str
+    """The instruction with every mention replaced by "something"."""
+    first_texts: tuple[str, ...]
+    """Words that lead to the first mention of each entity; empty where it is not mentioned."""
+    last_texts: tuple[str, ...]
+    """The same for the last mention."""
+    rank: NDArray[np.int64]
+    """0 for the entity mentioned first, and so on; -1 where not mentioned. Shape (K,)."""
+    mentions: NDArray[np.int64]
+    """How often each entity is mentioned. Shape (K,)."""
+    score: NDArray[np.float32]
+    """1 for a literal mention, the similarity for a paraphrased one, 0 for none. Shape (K,)."""
+
+
+def ground(instruction: str, names: Sequence[str], similarity: Similarity) -> Grounding:
+    """Find the mentions of ``names`` in ``instruction``.
+
+    ``similarity`` is asked only when a noun phrase and a name remain unmatched.
+    """
+    text = " ".join(instruction.lower().split())
+    mentions = _literal(text, [name.lower() for name in names])
+    named = {mention.entity for mention in mentions}
+    left = [i for i in range(len(names)) if i not in named]
+    phrases = _phrases(text, mentions)
+    if left and phrases:
+        mentions = mentions + _paraphrased(text, phrases, names, left, similarity)
+    return _summarise(text, sorted(mentions, key=lambda m: m.start), len(names))
+
+
+def phrases_to_compare(instruction: str, names: Sequence[str]) -> list[str]:
+    """Noun phrases whose similarity to names ``ground`` would ask for."""
+    text = " ".join(instruction.lower().split())
+    return [text[a:b] for a, b in _phrases(text, _literal(text, [name.lower() for name in names]))]
+
+
+def _literal(text: str, names: Sequence[str]) -> list[Mention]:
+    """Longest names first; a stretch of text is claimed once."""
+    taken = np.zeros(len(text) + 1, dtype=bool)
+    found = []
+    for entity in sorted(range(len(names)), key=lambda i: (-len(names[i]), i)):
+        for match in re.finditer(rf"(?<![a-z0-9_]){re.escape(names[entity])}(?![a-z0-9_])", text):
+            if not taken[match.start() : match.end()].any():
+                taken[match.start() : match.end()] = True
+                found.append(Mention(match.start(), match.end(), entity, 1.0))
+    return found
+
+
+def _phrases(text: str, mentions: Sequence[Mention]) -> list[tuple[int, int]]:
+    """Runs of words after an article, up to a preposition, punctuation or a mention: spans of characters."""
+    taken = {i for mention in mentions for i in range(mention.start, mention.end)}
+    spans: list[tuple[int, int]] = []
+    start = end = -1
+    for word in _WORD.finditer(text):
+        broken = end >= 0 and text[end : word.start()].strip() != ""
+        stops = word.group() in _PHRASE_END or word.group() in _ARTICLES or word.start() in taken
+        if start >= 0 and (stops or broken):
+            if end > start:
+                spans.append((start, end))
+            start = end = -1
+        if word.group() in _ARTICLES and word.start() not in taken:
+            start = end = word.end() + 1
+        elif start >= 0:
+            end = word.end()
+    if start >= 0 and end > start:
+        spans.append((start, end))
+    return spans
+
+
+def _paraphrased(
+    text: str, phrases: list[tuple[int, int]], names: Sequence[str], left: Sequence[int], similarity: Similarity
+) -> list[Mention]:
+    """Best one-to-one assignment of distinct phrases to names that were not written out."""
+    words = list(dict.fromkeys(text[a:b] for a, b in phrases))
+    table = similarity(words, [names[i] for i in left])
+    rows, columns = linear_sum_assignment(-table)
+    entity = {words[r]: (left[c], float(table[r, c])) for r, c in zip(rows, columns) if table[r, c] >= MIN_SIMILARITY}
+    return [Mention(a, b, *entity[text[a:b]]) for a, b in phrases if text[a:b] in entity]
+
+
+def _summarise(text: str, mentions: Sequence[Mention], count: int) -> Grounding:
+    first, last = [""] * count, [""] * count
+    rank, times, score = np.full(count, -1), np.zeros(count, dtype=int), np.zeros(count, dtype=np.float32)
+    pieces, position = [], 0
+    for mention in mentions:
+        between = text[position : mention.start]
+        context = _context(between)
+        if not first[mention.entity]:
+            first[mention.entity] = context
+            rank[mention.entity] = rank.max() + 1
+        last[mention.entity] = context
+        times[mention.entity] += 1
+        score[mention.entity] = mention.score
+        pieces += [between, "something"]
+        position = mention.end
+    task = " ".join("".join([*pieces, text[position:]]).split())
+    task = re.sub(r"\b(the|a|an) something\b", "something", task)
+    return Grounding(task, tuple(first), tuple(last), rank, times, score)
+
+
+def _context(between: str) -> str:
+    words = _WORD.findall(between)
+    while words and words[-1] in _ARTICLES:
+        words.pop()
+    return " ".join([*words[-CONTEXT_WORDS:], "it"])
