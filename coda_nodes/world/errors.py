@@ -49,6 +49,10 @@ class NodeError(CodaError):
     """A ROS node or service did not start, answer or end as expected."""
 
 
+class MessageError(CodaError):
+    """A received message holds NaN, names that do not exist, or arrays of another shape than agreed."""
+
+
 class BudgetError(CodaError):
     """An operation would spend more environments or control steps than its budget holds."""
 
