@@ -19,17 +19,18 @@ def repeats(spec: EnvironmentSpec, count: int, start_noise: float, rng: np.rando
     return [spec.revise(robot_start=start) for start in starts]
 
 
-def judge(nominal: ArmCount, factual: ArmCount) -> tuple[Verdict, str] | None:
+def judge(nominal: ArmCount, factual: ArmCount, alone: bool = True) -> tuple[Verdict, str] | None:
     """Verdict after the counterfactual, or None when the recreation has to tell.
 
-    It can only rule a cause out: a rescued scene may also be luck, which the recreation tests.
+    It can only rule a cause out: a rescued scene may also be luck, which the recreation tests. ``alone``: nothing else
+    in the scene lies outside train, so that a scene still failing speaks against the cause.
     """
     if factual.total and not factual.valid or nominal.total and not nominal.valid:
         return "inconclusive", "inconclusive: no valid episode of the failed scene could be run"
     if factual.valid and factual.failures == 0:
         words = f"inconclusive: the failure does not repeat, {factual.successes} of {factual.valid} reruns succeed"
         return "inconclusive", words
-    if nominal.valid and nominal.successes == 0:
+    if alone and nominal.valid and nominal.successes == 0:
         words = f"refuted: with only the cause at its nominal value the scene still fails {nominal.failures} of {nominal.valid}"
         return "refuted", words
     return None

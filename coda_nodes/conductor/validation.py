@@ -82,6 +82,9 @@ class Subject:
     """The same with only the cause at its nominal value."""
     draw: Draw
     """Scenes for the recreation."""
+    alone: bool = True
+    """Whether the cause is the only value outside train. If not, a scene that still fails with it nominal refutes
+    nothing (another value may suffice too), and the recreation decides."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class Validation:
         for wish, end in zip(wishes, ended, strict=True):
             self._arms[wish.arm] = _counted(self._arms[wish.arm], end)
         if wishes and wishes[0].purpose == COUNTERFACTUAL:
-            self._close(judge(self._arms["counterfactual"], self._arms["factual"]))
+            self._close(judge(self._arms["counterfactual"], self._arms["factual"], self.subject.alone))
         else:
             self._looks += 1
             self._close(self._judge_recreation())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -138,6 +138,12 @@ def test_a_failure_that_does_not_repeat_costs_only_the_counterfactual() -> None:
 def test_a_scene_that_still_fails_with_the_cause_nominal_refutes_it() -> None:
     (record,) = validate([subject()], Bernoulli([1.0, 1.0, 1.0, 0.0]), np.random.default_rng(0))
     assert record.verdict == "refuted" and "still fails 3 of 3" in record.words and record.environments == 6
+
+
+def test_where_other_values_are_unusual_too_the_recreation_decides() -> None:
+    both = replace(subject(), alone=False)
+    (record,) = validate([both], Bernoulli([1.0, 1.0, 1.0, 0.0]), np.random.default_rng(0))
+    assert record.counterfactual.failures == 3 and record.verdict == "validated"
 
 
 def test_certain_cause_is_validated_at_the_first_look() -> None:
