@@ -24,8 +24,10 @@ Array = NDArray[np.float64]
 class KinematicsConfig:
     """Settings of the inverse kinematics."""
 
-    iterations: int = setting(8, "Newton steps per solution; fixed, so that time and result are the same every call", low=1, high=100)
-    damping: float = setting(1e-4, "added to the diagonal of J J^T", low=1e-9, high=1.0)
+    iterations: int = setting(
+        4, "Newton steps for a chunk; fixed, so that time and result are the same every call", low=1, high=100)
+    far_iterations: int = setting(30, "Newton steps of solve, whose target may be far away", low=1, high=1000)
+    damping: float = setting(1e-5, "added to the diagonal of J J^T", low=1e-9, high=1.0)
     step: float = setting(0.35, "largest joint change in one iteration", "rad", low=0.01, high=3.0)
     limit_margin: float = setting(0.01, "distance kept from the joint limits", "rad", low=0.0, high=0.3)
     rest_rate: float = setting(0.2, "speed of the pull towards home in the null space", "rad/s", low=0.0, high=2.0)
@@ -56,7 +58,8 @@ class Kinematics:
         A target out of reach gives the nearest pose found within the joint limits; check with ``forward``.
         """
         rotation = Rotation.from_quat(quaternion_xyzw).as_matrix()
-        return self._solve(np.asarray(q0, dtype=float), np.asarray(position, dtype=float), rotation, np.asarray(q0, dtype=float))
+        start = np.asarray(q0, dtype=float)
+        return self._solve(start, np.asarray(position, dtype=float), rotation, start, self.config.far_iterations)
 
     def chunk_to_joints(self, q0: Array, chunk: Array) -> tuple[Array, Array]:
         """Joint targets (n, 8, J) and gripper openings (n, 8) of action chunks (n, 8, 7) begun at ``q0`` (n, J).
@@ -72,7 +75,10 @@ class Kinematics:
         start = np.repeat(q0[:, None], CHUNK_STEPS, axis=1)
         reach = self.config.rest_rate * CONTROL_PERIOD * np.arange(1, CHUNK_STEPS + 1)[None, :, None]
         rest = start + np.clip(self._home - start, -reach, reach)
-        flat = self._solve(start.reshape(-1, joints), goal.reshape(-1, 3), goal_rotation.reshape(-1, 3, 3), rest.reshape(-1, joints))
+        flat = self._solve(
+            start.reshape(-1, joints), goal.reshape(-1, 3), goal_rotation.reshape(-1, 3, 3), rest.reshape(-1, joints),
+            self.config.iterations,
+        )
         return self._limit_velocity(q0, flat.reshape(n, CHUNK_STEPS, joints)), np.clip(chunk[..., 6], 0.0, 1.0)
 
     def _limit_velocity(self, q0: Array, targets: Array) -> Array:
@@ -83,9 +89,9 @@ class Kinematics:
             limited[:, k] = previous
         return limited
 
-    def _solve(self, q: Array, position: Array, rotation: Array, rest: Array) -> Array:
+    def _solve(self, q: Array, position: Array, rotation: Array, rest: Array, iterations: int) -> Array:
         limit = self.config.step
-        for _ in range(self.config.iterations):
+        for _ in range(iterations):
             now, now_rotation, anchors, axes = self._forward(q)
             error = np.concatenate([position - now, _rotation_error(now_rotation, rotation)], axis=1)
             jacobian = np.concatenate([np.cross(axes, now[:, None] - anchors), axes], axis=2)
@@ -116,8 +122,12 @@ class Kinematics:
 
 
 def _rotation_error(now: Array, goal: Array) -> Array:
-    """Rotation vector [rad], base axes, that turns ``now`` into ``goal``. Shapes (n, 3, 3) -> (n, 3)."""
-    return Rotation.from_matrix(goal @ now.transpose(0, 2, 1)).as_rotvec()
+    """Rotation vector [rad], base axes, that turns ``now`` into ``goal`` (less than half a turn). (n, 3, 3) -> (n, 3)."""
+    turn = goal @ now.transpose(0, 2, 1)
+    axis = np.stack([turn[:, 2, 1] - turn[:, 1, 2], turn[:, 0, 2] - turn[:, 2, 0], turn[:, 1, 0] - turn[:, 0, 1]], 1) / 2
+    sine = np.sqrt((axis * axis).sum(1))
+    angle = np.arctan2(sine, (turn[:, 0, 0] + turn[:, 1, 1] + turn[:, 2, 2] - 1) / 2)
+    return axis * (angle / np.maximum(sine, 1e-12))[:, None]
 
 
 def _solve_positive(a: Array, b: Array) -> Array:

@@ -15,7 +15,7 @@ from coda_nodes.simulator.fill import MODEL_FIELDS, assign, entity_arrays, fill,
 from coda_nodes.simulator.protocol import GoalEvaluator, StepResult
 from coda_nodes.simulator.reading import SceneReader
 from coda_nodes.simulator.scene import SUBSTEPS, SceneModel, build_scene
-from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS
+from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS, CONTROL_PERIOD
 from coda_nodes.world.errors import SimulationError
 from coda_nodes.world.predicates import CompiledGoals
 from coda_nodes.world.robots import robot as robot_description
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 Ids = NDArray[np.int_]
 
 STATE_FIELDS = ("time", "qpos", "qvel", "ctrl", "qacc_warmstart")
-"""Physics state of one simulation, in the order of a snapshot row; the goal's memory follows."""
+"""Physics state of one simulation, in the order of a snapshot row; set points and the goal's memory follow."""
 SET_POINTS = 3
 """Set points within a control step: joint targets move linearly, as a trajectory controller moves them, instead of
 jumping at 20 Hz."""
@@ -74,6 +74,7 @@ class BatchSimulator:
         self._plain = {name: values[0].copy() for name, values in self._fields.items()}
         self._flags = self._batch.expand("opt.disableflags")
         self._state = {name: self._batch.bind(name) for name in STATE_FIELDS}
+        self._set_points = np.zeros((capacity, self.scene.robot.joints))
         self._running: _Running | None = None
 
     @property
@@ -137,20 +138,21 @@ class BatchSimulator:
         """Physics state and memory of the goal of environments ``ids`` (all by default). Shape (n, S)."""
         rows = self._ids(ids)
         parts = [self._state[name][rows].reshape(len(rows), -1) for name in STATE_FIELDS]
-        return np.concatenate([*parts, self._now.memory[rows]], axis=1)
+        return np.concatenate([*parts, self._set_points[rows], self._now.memory[rows]], axis=1)
 
     def restore(self, snapshot: Array, ids: Sequence[int] | None = None) -> None:
         """Put environments back to rows of ``snapshot`` taken of the same specifications; success and invalidity
         are forgotten. Raises SimulationError when the rows have another length."""
         now, rows = self._now, self._ids(ids)
-        sizes = [int(np.prod(self._state[name].shape[1:])) for name in STATE_FIELDS] + [now.memory.shape[1]]
+        sizes = [int(np.prod(self._state[name].shape[1:])) for name in STATE_FIELDS]
+        sizes += [self._set_points.shape[1], now.memory.shape[1]]
         if snapshot.shape != (len(rows), sum(sizes)):
             raise SimulationError(f"snapshot of shape {snapshot.shape}, expected ({len(rows)}, {sum(sizes)})")
         self._batch.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE)
-        *physics, memory = np.split(snapshot, np.cumsum(sizes)[:-1], axis=1)
+        *physics, set_points, memory = np.split(snapshot, np.cumsum(sizes)[:-1], axis=1)
         for name, values in zip(STATE_FIELDS, physics, strict=True):
             self._state[name][rows] = values.reshape(self._state[name][rows].shape)
-        now.memory[rows] = memory.astype(np.int32)
+        self._set_points[rows], now.memory[rows] = set_points, memory.astype(np.int32)
         self._flags[rows] &= ~NO_SENSORS
         self._batch.forward(rows)
         # the constraint solver of the next step must start where the stored one would have
@@ -178,7 +180,8 @@ class BatchSimulator:
         self._batch.set_const(ids)
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE)
         self._state["qpos"][ids] = qpos
-        self._state["ctrl"][np.ix_(ids, self.scene.arm_ctrl)] = qpos[:, self.scene.arm_qpos]
+        self._set_points[ids] = qpos[:, self.scene.arm_qpos]
+        self._state["ctrl"][np.ix_(ids, self.scene.arm_ctrl)] = self._set_points[ids]
         self._state["ctrl"][ids, self.scene.gripper_ctrl] = qpos[:, self.scene.finger_qpos[0]]
         self._batch.forward(ids)
 
@@ -195,14 +198,17 @@ class BatchSimulator:
         return count
 
     def _control_step(self, active: Ids, targets: Array, grips: Array) -> None:
-        """Move to the joint targets (n, J) over one control period, set points interpolated linearly."""
-        ctrl, arm, gripper = self._state["ctrl"], self.scene.arm_ctrl, self.scene.gripper_ctrl
-        begin = ctrl[active][:, arm]
+        """Move to the joint targets (n, J) over one control period: set points interpolated linearly, with their
+        velocity fed forward, so that the arm does not trail behind by its damping."""
+        ctrl, arm = self._state["ctrl"], np.ix_(active, self.scene.arm_ctrl)
+        begin = self._set_points[active]
         way = targets[active] - begin
-        ctrl[active, gripper] = grips[active]
+        ahead = self.scene.velocity_gain * way / CONTROL_PERIOD
+        ctrl[active, self.scene.gripper_ctrl] = grips[active]
+        self._set_points[active] = targets[active]
         self._flags[active] |= NO_SENSORS
         for k in range(1, SET_POINTS + 1):
-            ctrl[np.ix_(active, arm)] = begin + way * (k / SET_POINTS)
+            ctrl[arm] = begin + way * ((k - 0.5) / SET_POINTS) + ahead
             self._step(active, SUBSTEPS // SET_POINTS - (k == SET_POINTS))
         self._flags[active] &= ~NO_SENSORS
         self._step(active, 1, mujoco.mjtStage.mjSTAGE_VEL)

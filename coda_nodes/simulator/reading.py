@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from mujoco.batch import Batch
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
 from coda_nodes.simulator.scene import ENTITY_SLOTS, SceneModel
+from coda_nodes.world.geometry import quaternion_multiply
 from coda_nodes.world.spec import EnvironmentSpec
 from coda_nodes.world.state import SceneState
 
@@ -32,10 +32,11 @@ class SceneReader:
         chosen = np.zeros((n, ENTITY_SLOTS), dtype=int)
         for i, row in enumerate(slots):
             chosen[i, : len(row)] = row
-        self._slot = chosen
+        site = scene.model.site(scene.robot.tool_site)
+        self._tool_body, self._tool_turn = int(site.bodyid[0]), np.roll(site.quat, -1)
         self._index(scene, chosen)
         self._arrays = {name: batch.bind(name) for name in
-                        ("time", "qpos", "qvel", "site_xpos", "site_xmat", "xpos", "xquat", "xmat", "geom_xpos", "sensordata")}
+                        ("time", "qpos", "qvel", "site_xpos", "xpos", "xquat", "xmat", "geom_xpos", "sensordata")}
 
     def _index(self, scene: SceneModel, chosen: Ints) -> None:
         slots = scene.slots
@@ -64,14 +65,13 @@ class SceneReader:
         n, a, rows = len(self._rows), self._arrays, self._rows
         sensed = np.concatenate([a["sensordata"][:n], np.zeros((n, 1))], axis=1) > 0
         fingers = a["qpos"][:n][:, self._scene.finger_qpos].mean(axis=1)
-        rotation = a["site_xmat"][:n, self._scene.tool_site].reshape(n, 3, 3)
         position, quaternion = self._poses(n)
         value = np.where(self._jointed, a["qpos"][rows, self._qpos], 0.0)
         present = self._present
         return SceneState(
             joint_positions=self.arm_positions(), gripper_opening=self._scene.robot.gripper_opening(fingers),
             tool_position_base=a["site_xpos"][:n, self._scene.tool_site].copy(),
-            tool_quaternion_xyzw=_continuous(Rotation.from_matrix(rotation).as_quat()),
+            tool_quaternion_xyzw=self._tool_quaternion(n),
             entity_position_base=position, entity_quaternion_xyzw=quaternion, entity_half_extents=self._half,
             entity_joint_value=value, entity_joint_range=self._ranges, present=present, entity_names=self._names,
             instructions=self._instructions, entity_linear_velocity=self._velocity(n),
@@ -79,6 +79,13 @@ class SceneReader:
             touched=sensed[rows, self._robot] & present, contact=sensed[rows[:, :, None], self._pair],
             on_table=(sensed[rows, self._table] & present) | self._still | self._jointed, time=a["time"][:n].reshape(n).copy(),
         )
+
+    def _tool_quaternion(self, n: int) -> Array:
+        """Shape (n, 4); of q and -q the one whose larger of x and w is positive, so that a tool pointing down keeps
+        its sign."""
+        quaternion = quaternion_multiply(np.roll(self._arrays["xquat"][:n, self._tool_body], -1, axis=-1), self._tool_turn)
+        lead = np.where(np.abs(quaternion[:, 0]) > np.abs(quaternion[:, 3]), quaternion[:, 0], quaternion[:, 3])
+        return quaternion * np.where(lead < 0, -1.0, 1.0)[:, None]
 
     def _poses(self, n: int) -> tuple[Array, Array]:
         a, rows, present = self._arrays, self._rows, self._present[..., None]
@@ -94,8 +101,3 @@ class SceneReader:
         slide = -a["xmat"][rows, self._body].reshape(n, ENTITY_SLOTS, 3, 3)[..., 0] * rate[..., None]
         return np.where(self._movable[..., None], free, np.where(self._drawer[..., None], slide, 0.0))
 
-
-def _continuous(quaternion: Array) -> Array:
-    """The one of q and -q with a positive largest-of-(x, w) part, so that a tool pointing down does not flip sign."""
-    lead = np.where(np.abs(quaternion[:, 0]) > np.abs(quaternion[:, 3]), quaternion[:, 0], quaternion[:, 3])
-    return quaternion * np.where(lead < 0, -1.0, 1.0)[:, None]

@@ -110,6 +110,8 @@ class SceneModel:
     arm_ctrl: np.ndarray
     gripper_ctrl: int
     tool_site: int
+    velocity_gain: np.ndarray
+    """Time by which a set point leads for its velocity to be fed forward: damping over stiffness [s]. Shape (J,)."""
 
 
 def build_scene(family: str, robot: RobotDescription) -> SceneModel:
@@ -129,11 +131,12 @@ def build_scene(family: str, robot: RobotDescription) -> SceneModel:
     slots = tuple(_index(model, kind, name) for kind, name in names)
     for slot in slots:
         _park(model, slot)
+    arm = np.array([model.actuator(name).id for name in robot.actuator_names])
     return SceneModel(
         family=family, robot=robot, model=model, slots=slots, sensors=_addresses(table, len(slots)),
         arm_qpos=np.array([model.joint(name).qposadr[0] for name in robot.joint_names]),
         finger_qpos=np.array([model.joint(name).qposadr[0] for name in robot.finger_joints]),
-        arm_ctrl=np.array([model.actuator(name).id for name in robot.actuator_names]),
+        arm_ctrl=arm, velocity_gain=-model.actuator_biasprm[arm, 2] / model.actuator_gainprm[arm, 0],
         gripper_ctrl=int(model.actuator(robot.gripper_actuator).id), tool_site=int(model.site(robot.tool_site).id),
     )
 
