@@ -51,9 +51,13 @@ class ImitationConfig:
     clip: float = setting(1.0, "largest norm of the gradient", low=1e-3, high=1e3)
     gripper_weight: float = setting(0.5, "weight of the gripper against the pose", low=0.0, high=100.0)
     name_dropout: float = setting(0.2, "share of scenes whose entity names are hidden", low=0.0, high=1.0)
-    seconds: float = setting(3600.0, "time limit; training ends cleanly when it is reached", unit="s", low=1.0, high=1e6)
+    seconds: float = setting(
+        3600.0, "time limit; training ends cleanly when it is reached", unit="s", low=1.0, high=1e6
+    )
     threads: int = setting(1, "torch threads", low=1, high=64)
-    network: NetworkConfig = field(default_factory=NetworkConfig, metadata={"help": "sizes; those of the parent when fine-tuning"})
+    network: NetworkConfig = field(
+        default_factory=NetworkConfig, metadata={"help": "sizes; those of the parent when fine-tuning"}
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -67,7 +71,8 @@ class TrainingResult:
     """Content hash."""
     folder: Path
     metrics: dict[str, Any]
-    """``loss`` (mean of the last steps), ``loss_per_family``, ``steps``, ``seconds``, ``cpu_seconds``, ``samples``."""
+    """``loss`` (mean of the last steps), ``loss_per_family``, ``steps``, ``seconds``, ``cpu_seconds``,
+    ``samples``."""
 
 
 def train(
@@ -82,8 +87,8 @@ def train(
 ) -> TrainingResult:
     """Fit a policy to ``samples`` and store it under ``root``.
 
-    Same samples, settings, seed and machine give the same checkpoint, as long as the time limit is not reached.
-    A parent gives its weights, network sizes and normalization.
+    Same samples, settings, seed and machine give the same checkpoint, as long as the time limit is not
+    reached. A parent gives its weights, network sizes and normalization.
 
     Raises:
         ConfigError: the parent is of another arm.
@@ -100,7 +105,12 @@ def train(
 
 class _Trainer:
     def __init__(
-        self, samples: Samples, config: ImitationConfig, parent: PolicyRunner | None, seed: int, encoder: SentenceEncoder | None
+        self,
+        samples: Samples,
+        config: ImitationConfig,
+        parent: PolicyRunner | None,
+        seed: int,
+        encoder: SentenceEncoder | None,
     ) -> None:
         self.samples, self.config, self.parent, self.seed = samples, config, parent, seed
         self.encoder = encoder or (parent.features.encoder if parent else SentenceEncoder())
@@ -110,7 +120,9 @@ class _Trainer:
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         features = FeatureEncoder(self.encoder).encode(samples.observation).compact()
-        self.normalization = parent.checkpoint.normalization if parent else Normalization.fit(features, samples.chunks)
+        self.normalization = (
+            parent.checkpoint.normalization if parent else Normalization.fit(features, samples.chunks)
+        )
         self.network = self._build(features)
         self.average = copy.deepcopy(self.network)
         self.scene = NetworkInput.from_features(features)
@@ -128,7 +140,9 @@ class _Trainer:
         return network
 
     def _targets(self) -> tuple[torch.Tensor, torch.Tensor]:
-        scaled = (self.samples.chunks[..., :POSE_SIZE] - self.normalization.action_mean) / self.normalization.action_std
+        scaled = (
+            self.samples.chunks[..., :POSE_SIZE] - self.normalization.action_mean
+        ) / self.normalization.action_std
         opening = np.clip(self.samples.chunks[..., POSE_SIZE], 0, 1)
         return torch.from_numpy(scaled.astype(np.float32)), torch.from_numpy(opening.astype(np.float32))
 
@@ -144,7 +158,9 @@ class _Trainer:
             if on_progress and (self.done % _REPORT_EVERY == 0 or self.done == self.config.steps):
                 on_progress(self.done, self.config.steps, self.loss, self._seconds_left())
             if self.seconds > self.config.seconds:
-                logger.warning("training stopped by its time limit after %d of %d steps", self.done, self.config.steps)
+                logger.warning(
+                    "training stopped by its time limit after %d of %d steps", self.done, self.config.steps
+                )
                 break
         self.cpu_seconds = time.process_time() - cpu
 
@@ -152,9 +168,9 @@ class _Trainer:
         left = self.seconds / self.done * (self.config.steps - self.done)
         return min(left, max(self.config.seconds - self.seconds, 0.0))
 
-    def _draws(self):  # noqa: ANN202
-        """Endless batches of sample indices, drawn in proportion to the weights, low in repeats: systematic resampling
-        of a whole epoch, shuffled."""
+    def _draws(self):
+        """Endless batches of sample indices, drawn in proportion to the weights, low in repeats: systematic
+        resampling of a whole epoch, shuffled."""
         share = np.cumsum(self.samples.weights / self.samples.weights.sum())
         size = max(self.samples.n, self.config.batch)
         while True:
@@ -164,12 +180,16 @@ class _Trainer:
                 yield order[start : start + self.config.batch]
 
     def _step(self, step: int, ids: torch.Tensor) -> float:
-        keep = torch.from_numpy((self.rng.random((len(ids), 1, 1)) >= self.config.name_dropout).astype(np.float32))
+        keep = torch.from_numpy(
+            (self.rng.random((len(ids), 1, 1)) >= self.config.name_dropout).astype(np.float32)
+        )
         proposal = self.network(self.scene.select(ids), keep)
         loss = chunk_loss(proposal, self.pose[ids], self.gripper[ids], self.config.gripper_weight).mean()
         value = loss.item()
         if not math.isfinite(value):
-            raise TrainingError(f"the loss is {value} at step {step + 1}: training stopped, nothing was written")
+            raise TrainingError(
+                f"the loss is {value} at step {step + 1}: training stopped, nothing was written"
+            )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip, foreach=True)
@@ -191,25 +211,53 @@ class _Trainer:
             raise TrainingError("the weights are not finite after training; nothing was written")
         parent = self.parent.checkpoint.content_hash if self.parent else ""
         opening = self.samples.chunks[..., POSE_SIZE]
-        binary = bool(np.isin(opening, (0.0, 1.0)).all()) if not self.parent else self.parent.checkpoint.document.binary_gripper
-        settings = {**asdict(self.config), "seed": self.seed, "samples": self.samples.n, "steps_done": self.done}
+        binary = (
+            bool(np.isin(opening, (0.0, 1.0)).all())
+            if not self.parent
+            else self.parent.checkpoint.document.binary_gripper
+        )
+        settings = {
+            **asdict(self.config),
+            "seed": self.seed,
+            "samples": self.samples.n,
+            "steps_done": self.done,
+        }
         return Checkpoint.of(
-            self.average, self.normalization, self.samples.robot, self.samples.joint_names,
-            regime=regime, parent=parent, training=settings, binary_gripper=binary,
+            self.average,
+            self.normalization,
+            self.samples.robot,
+            self.samples.joint_names,
+            regime=regime,
+            parent=parent,
+            training=settings,
+            binary_gripper=binary,
             versions={name: importlib.metadata.version(name) for name in ("torch", "numpy")},
         )
 
     @torch.no_grad()
     def metrics(self) -> dict[str, Any]:
         """Figures of the run; losses of the averaged weights over all samples."""
-        each = torch.cat([
-            chunk_loss(self.average(self.scene.select(ids)), self.pose[ids], self.gripper[ids], self.config.gripper_weight)
-            for ids in torch.arange(self.samples.n).split(2048)
-        ]).numpy()
+        each = torch.cat(
+            [
+                chunk_loss(
+                    self.average(self.scene.select(ids)),
+                    self.pose[ids],
+                    self.gripper[ids],
+                    self.config.gripper_weight,
+                )
+                for ids in torch.arange(self.samples.n).split(2048)
+            ]
+        ).numpy()
         return {
-            "loss": self.loss, "steps": self.done, "seconds": self.seconds, "cpu_seconds": self.cpu_seconds,
+            "loss": self.loss,
+            "steps": self.done,
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "samples": self.samples.n,
-            "loss_per_family": {FAMILIES[f]: float(each[self.samples.family == f].mean()) for f in np.unique(self.samples.family)},
+            "loss_per_family": {
+                FAMILIES[f]: float(each[self.samples.family == f].mean())
+                for f in np.unique(self.samples.family)
+            },
         }
 
 

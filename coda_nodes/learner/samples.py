@@ -34,7 +34,9 @@ class Samples:
     def __post_init__(self) -> None:
         n = self.observation.n
         if self.chunks.shape != (n, CHUNK_STEPS, ACTION_SIZE):
-            raise ConfigError(f"chunks have shape {self.chunks.shape}, expected ({n}, {CHUNK_STEPS}, {ACTION_SIZE})")
+            raise ConfigError(
+                f"chunks have shape {self.chunks.shape}, expected ({n}, {CHUNK_STEPS}, {ACTION_SIZE})"
+            )
         if not np.isfinite(self.chunks).all():
             raise ConfigError("chunks hold values that are not finite")
         if not (np.isfinite(self.weights).all() and (self.weights > 0).all()):
@@ -58,8 +60,9 @@ class Samples:
     ) -> Samples:
         """Take every chunk boundary of ``episodes``; invalid ones are left out.
 
-        Without ``family_weights`` each sample counts as its episode's weight (default 1). With them, the weights of
-        the samples of a family add up in proportion to the number given, whatever the lengths of its episodes.
+        Without ``family_weights`` each sample counts as its episode's weight (default 1). With them, the
+        weights of the samples of a family add up in proportion to the number given, whatever the lengths of
+        its episodes.
 
         Raises:
             ConfigError: no sample left, a weight is not positive, or episodes are of different arms.
@@ -67,30 +70,38 @@ class Samples:
         each = np.ones(len(episodes)) if weights is None else np.asarray(weights, dtype=float)
         if len(each) != len(episodes):
             raise ConfigError(f"{len(each)} weights for {len(episodes)} episodes")
-        used = [(e, w) for e, w in zip(episodes, each) if e.outcome != "invalid" and len(e.chunks)]
+        pairs = zip(episodes, each, strict=True)
+        used = [(e, weight) for e, weight in pairs if e.outcome != "invalid" and len(e.chunks)]
         robots = sorted({episode.spec.robot for episode, _ in used})
         if len(robots) != 1:
-            raise ConfigError(f"expected episodes of one arm with at least one chunk, got {len(used)} of: {', '.join(robots) or 'none'}")
+            raise ConfigError(
+                f"expected episodes of one arm with at least one chunk, got {len(used)} "
+                f"of arms: {', '.join(robots) or '(none)'}"
+            )
         slots = max(episode.states.present.shape[1] for episode, _ in used)
         count = [len(episode.chunks) for episode, _ in used]
         samples = Samples(
             observation=concatenate([_boundaries(episode, slots) for episode, _ in used]),
             chunks=np.concatenate([episode.chunks for episode, _ in used]).astype(np.float64),
             weights=np.repeat([weight for _, weight in used], count),
-            family=np.repeat([FAMILIES.index(episode.spec.family) for episode, _ in used], count).astype(np.int64),
+            family=np.repeat([FAMILIES.index(episode.spec.family) for episode, _ in used], count).astype(
+                np.int64
+            ),
             robot=robots[0],
         )
         return samples if family_weights is None else samples.balanced(family_weights)
 
     def balanced(self, family_weights: Mapping[str, float]) -> Samples:
-        """Rescale weights so that families count as given (mean weight 1). Raises ConfigError for an unknown family
-        or one that has samples and no weight."""
+        """Rescale weights so that families count as given (mean weight 1). Raises ConfigError for an unknown
+        family or one that has samples and no weight."""
         weights = self.weights.copy()
         total = sum(family_weights.get(FAMILIES[f], 0.0) for f in np.unique(self.family))
         for f in np.unique(self.family):
             share = family_weights.get(FAMILIES[f], 0.0)
             if share <= 0:
-                raise ConfigError(f"family {FAMILIES[f]} has samples and no positive weight: {dict(family_weights)}")
+                raise ConfigError(
+                    f"family {FAMILIES[f]} has samples and no positive weight: {dict(family_weights)}"
+                )
             mine = self.family == f
             weights[mine] *= share / total * self.n / weights[mine].sum()
         return replace(self, weights=weights)
@@ -99,13 +110,16 @@ class Samples:
     def join(parts: Sequence[Samples]) -> Samples:
         """Join sets of samples. Raises ConfigError when they are of different arms or there are none."""
         if len({part.robot for part in parts}) != 1:
-            raise ConfigError(f"cannot join samples of arms: {', '.join(sorted({p.robot for p in parts})) or '(none)'}")
+            raise ConfigError(
+                f"cannot join samples of arms: {', '.join(sorted({p.robot for p in parts})) or '(none)'}"
+            )
         slots = max(part.observation.present.shape[1] for part in parts)
         return Samples(
             observation=concatenate([pad_slots(part.observation, slots) for part in parts]),
             chunks=np.concatenate([part.chunks for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
-            family=np.concatenate([part.family for part in parts]), robot=parts[0].robot,
+            family=np.concatenate([part.family for part in parts]),
+            robot=parts[0].robot,
         )
 
 
@@ -123,6 +137,6 @@ def pad_slots(observation: ObservationBatch, slots: int) -> ObservationBatch:
     changes = {}
     for f in fields(ObservationBatch):
         value = getattr(observation, f.name)
-        if f.name.startswith("entity_") and isinstance(value, np.ndarray) or f.name == "present":
+        if (f.name.startswith("entity_") and isinstance(value, np.ndarray)) or f.name == "present":
             changes[f.name] = np.pad(value, [(0, 0), (0, extra), *[(0, 0)] * (value.ndim - 2)])
     return replace(observation, **changes)

@@ -1,7 +1,7 @@
 """Checkpoints: ``policy.safetensors`` and ``policy.json`` in one folder, written whole or not at all.
 
-Normalization statistics, action convention, robot and observation layout are part of it, so that weights are never
-used under other assumptions than they were trained with.
+Normalization statistics, action convention, robot and observation layout are part of it, so that weights are
+never used under other assumptions than they were trained with.
 """
 
 from __future__ import annotations
@@ -73,10 +73,18 @@ class Checkpoint:
     _cache: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @staticmethod
-    def of(network: PolicyNetwork, normalization: Normalization, robot: str, joint_names: tuple[str, ...], **about: Any) -> Checkpoint:
+    def of(
+        network: PolicyNetwork,
+        normalization: Normalization,
+        robot: str,
+        joint_names: tuple[str, ...],
+        **about: Any,
+    ) -> Checkpoint:
         """Take a snapshot of a network. ``about``: further fields of ``PolicyDocument``."""
         weights = {key: value.detach().numpy().copy() for key, value in network.state_dict().items()}
-        document = PolicyDocument(robot=robot, joint_names=joint_names, architecture=asdict(network.config), **about)
+        document = PolicyDocument(
+            robot=robot, joint_names=joint_names, architecture=asdict(network.config), **about
+        )
         return Checkpoint(document, weights, normalization)
 
     @property
@@ -105,7 +113,8 @@ class Checkpoint:
         return folder
 
     def save_under(self, root: ArtifactRoot) -> str:
-        """Write as ``checkpoints/<hash>/`` of an artifact root, unless it is there already; return the hash."""
+        """Write as ``checkpoints/<hash>/`` of an artifact root, unless it is there already; return the
+        hash."""
         key = self.content_hash
         folder = root.checkpoint(key)
         if not ((folder / WEIGHTS_FILE).is_file() and (folder / DOCUMENT_FILE).is_file()):
@@ -117,8 +126,9 @@ class Checkpoint:
         """Read and check a checkpoint.
 
         Raises:
-            CheckpointError: a file is missing, damaged, pickled, or was made under another action convention or
-                observation layout; statistics are missing or do not fit; weights are not finite or of other shapes.
+            CheckpointError: a file is missing, damaged, pickled, or was made under another action convention
+                or observation layout; statistics are missing or do not fit; weights are not finite or of
+                other shapes.
         """
         folder = Path(folder)
         document = _read_document(folder / DOCUMENT_FILE)
@@ -140,7 +150,9 @@ class Checkpoint:
         if "weights" not in self._cache:
             tensors = {_NETWORK + key: value for key, value in self.weights.items()}
             tensors.update({_STATISTICS + key: value for key, value in self.normalization.arrays().items()})
-            self._cache["weights"] = save({key: np.ascontiguousarray(tensors[key]) for key in sorted(tensors)})
+            self._cache["weights"] = save(
+                {key: np.ascontiguousarray(tensors[key]) for key in sorted(tensors)}
+            )
         return self._cache["weights"]
 
     def _document_bytes(self) -> bytes:
@@ -169,8 +181,11 @@ def _read_document(path: Path) -> PolicyDocument:
 
 def _check_assumptions(data: Mapping[str, Any], path: Path) -> None:
     expected = {
-        "schema_version": 1, "convention": CONVENTION, "chunk": [CHUNK_STEPS, ACTION_SIZE],
-        "observation_layout": OBSERVATION_LAYOUT, "sentence_encoder": MODEL_NAME,
+        "schema_version": 1,
+        "convention": CONVENTION,
+        "chunk": [CHUNK_STEPS, ACTION_SIZE],
+        "observation_layout": OBSERVATION_LAYOUT,
+        "sentence_encoder": MODEL_NAME,
     }
     for key, value in expected.items():
         if data.get(key) != value:
@@ -183,9 +198,13 @@ def _read_tensors(path: Path, digest: str) -> dict[str, NDArray]:
         with safe_open(str(path), framework="numpy") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, ValueError, SafetensorError) as error:
-        raise CheckpointError(f"{path} is not a readable safetensors file (pickled weights are never loaded): {error}") from error
+        raise CheckpointError(
+            f"{path} is not a readable safetensors file (pickled weights are never loaded): {error}"
+        ) from error
     if hashlib.sha256(data).hexdigest() != digest:
-        raise CheckpointError(f"{path} does not match the digest in {DOCUMENT_FILE}: the checkpoint is damaged or mixed")
+        raise CheckpointError(
+            f"{path} does not match the digest in {DOCUMENT_FILE}: the checkpoint is damaged or mixed"
+        )
     return tensors
 
 
@@ -201,11 +220,12 @@ def _check_weights(weights: Mapping[str, NDArray], document: PolicyDocument, fol
         expected = PolicyNetwork(_architecture(document), len(document.joint_names)).state_dict()
     if set(expected) != set(weights):
         odd = sorted(set(expected) ^ set(weights))
-        raise CheckpointError(f"{folder}: weights do not fit the architecture, missing or unknown: {', '.join(odd[:5])}")
+        raise CheckpointError(
+            f"{folder}: weights do not fit the architecture, missing or unknown: {', '.join(odd[:5])}"
+        )
     for key, value in weights.items():
-        if tuple(value.shape) != tuple(expected[key].shape) or value.dtype != np.float32:
-            raise CheckpointError(
-                f"{folder}: {key} is {value.dtype} {tuple(value.shape)}, expected float32 {tuple(expected[key].shape)}"
-            )
+        shape = tuple(expected[key].shape)
+        if tuple(value.shape) != shape or value.dtype != np.float32:
+            raise CheckpointError(f"{folder}: {key} is {value.dtype} {value.shape}, expected float32 {shape}")
         if not np.isfinite(value).all():
             raise CheckpointError(f"{folder}: {key} holds values that are not finite")

@@ -1,7 +1,8 @@
-"""What the network sees of a scene: numbers per entity relative to the gripper, the robot, and indices of sentences.
+"""What the network sees of a scene: numbers per entity relative to the gripper, the robot, and indices of
+sentences.
 
-Geometry is given relative to the tool, in base axes, at several scales, so that what is learned at one place of the
-table holds at another. Sentences are rows of one table, embedded once however many scenes use them.
+Geometry is given relative to the tool, in base axes, at several scales, so that what is learned at one place
+of the table holds at another. Sentences are rows of one table, embedded once however many scenes use them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def robot_size(joints: int) -> int:
 
 @dataclass(frozen=True)
 class Features:
-    """Network input for n scenes with K entity slots; ``table`` holds the sentences that the indices point at."""
+    """Network input for n scenes with K entity slots; ``table`` holds the sentences that the indices point
+    at."""
 
     robot: Floats
     """Shape (n, robot_size)."""
@@ -60,13 +62,17 @@ class Features:
 
     def compact(self) -> Features:
         """Keep only the table rows in use."""
-        used = np.unique(np.concatenate([[0], *(index.ravel() for index in (self.name, self.first, self.last, self.task))]))
+        used = np.unique(
+            np.concatenate([[0], *(index.ravel() for index in (self.name, self.first, self.last, self.task))])
+        )
         place = np.zeros(len(self.table), dtype=np.int64)
         place[used] = np.arange(len(used))
         moved = {key: place[getattr(self, key)] for key in ("name", "first", "last", "task")}
-        return Features(**{**dict((f.name, value) for f, value in self._items()), **moved, "table": self.table[used]})
+        return Features(
+            **{**dict((f.name, value) for f, value in self._items()), **moved, "table": self.table[used]}
+        )
 
-    def _items(self):  # noqa: ANN202
+    def _items(self):
         return ((f, getattr(self, f.name)) for f in fields(self))
 
 
@@ -102,7 +108,9 @@ class FeatureEncoder:
             grounding = ground(instruction, names, self.encoder.similarity)
             self._scenes[key] = SceneLanguage(
                 task=int(self._index([grounding.task_text])[0]),
-                name=self._index(names), first=self._index(grounding.first_texts), last=self._index(grounding.last_texts),
+                name=self._index(names),
+                first=self._index(grounding.first_texts),
+                last=self._index(grounding.last_texts),
                 flags=_flags(grounding),
             )
         return self._scenes[key]
@@ -114,16 +122,22 @@ class FeatureEncoder:
             CheckpointError: an observation holds NaN or infinity, or arrays that do not belong together.
         """
         check_finite(observation)
-        n, k = observation.present.shape
+        k = observation.present.shape[1]
         pad = max(slots - k, 0)
-        scenes = [self.language(*pair) for pair in zip(observation.instructions, observation.entity_names)]
+        said = zip(observation.instructions, observation.entity_names, strict=True)
+        scenes = [self.language(*pair) for pair in said]
         gather = lambda key: np.stack([_padded(getattr(s, key), k + pad) for s in scenes])  # noqa: E731
         entity = np.where(observation.present[..., None], entity_features(observation), 0)
         return Features(
-            robot=robot_features(observation), entity=np.pad(entity, ((0, 0), (0, pad), (0, 0))).astype(np.float32),
-            flags=gather("flags"), name=gather("name"), first=gather("first"), last=gather("last"),
+            robot=robot_features(observation),
+            entity=np.pad(entity, ((0, 0), (0, pad), (0, 0))).astype(np.float32),
+            flags=gather("flags"),
+            name=gather("name"),
+            first=gather("first"),
+            last=gather("last"),
             task=np.array([s.task for s in scenes], dtype=np.int64),
-            present=np.pad(observation.present, ((0, 0), (0, pad))), table=self._table,
+            present=np.pad(observation.present, ((0, 0), (0, pad))),
+            table=self._table,
         )
 
     def _index(self, texts: Sequence[str]) -> Indices:
@@ -139,7 +153,9 @@ def check_finite(observation: ObservationBatch) -> None:
     for f in fields(ObservationBatch):
         value = getattr(observation, f.name)
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise CheckpointError(f"observation.{f.name} holds values that are not finite; the policy expects numbers")
+            raise CheckpointError(
+                f"observation.{f.name} holds values that are not finite; the policy expects numbers"
+            )
 
 
 def robot_features(observation: ObservationBatch) -> Floats:
@@ -148,15 +164,19 @@ def robot_features(observation: ObservationBatch) -> Floats:
     axes = rotation_matrix(observation.tool_quaternion_xyzw)
     height = observation.tool_position_base[:, 2:]
     parts = [
-        observation.joint_positions, observation.tool_position_base, axes[..., 0], axes[..., 1],
-        observation.gripper_opening[:, None], *(np.tanh(height / scale) for scale in SCALES),
+        observation.joint_positions,
+        observation.tool_position_base,
+        axes[..., 0],
+        axes[..., 1],
+        observation.gripper_opening[:, None],
+        *(np.tanh(height / scale) for scale in SCALES),
     ]
     return np.concatenate(parts, axis=-1).astype(np.float32)
 
 
 def entity_features(observation: ObservationBatch) -> Floats:
-    """Position relative to the tool plain and by scale, heights, tilt and 6-D rotation, yaw relative to the tool
-    modulo 180 and 90 degrees, half extents, joint. Shape (n, K, ENTITY_SIZE)."""
+    """Position relative to the tool plain and by scale, heights, tilt and 6-D rotation, yaw relative to the
+    tool modulo 180 and 90 degrees, half extents, joint. Shape (n, K, ENTITY_SIZE)."""
     relative = observation.entity_position_base - observation.tool_position_base[:, None]
     axes = rotation_matrix(observation.entity_quaternion_xyzw)
     tool = rotation_matrix(observation.tool_quaternion_xyzw)[:, None]
@@ -166,11 +186,17 @@ def entity_features(observation: ObservationBatch) -> Floats:
     value = observation.entity_joint_value
     fraction = np.divide(value - low, high - low, out=np.zeros_like(value), where=high > low)
     parts = [
-        relative, *(np.tanh(relative / scale) for scale in SCALES),
-        height - half[..., 2:], height + half[..., 2:], np.tanh((height - half[..., 2:]) / SCALES[0]), np.tanh(height / SCALES[1]),
-        axes[..., 0], axes[..., 1],
+        relative,
+        *(np.tanh(relative / scale) for scale in SCALES),
+        height - half[..., 2:],
+        height + half[..., 2:],
+        np.tanh((height - half[..., 2:]) / SCALES[0]),
+        np.tanh(height / SCALES[1]),
+        axes[..., 0],
+        axes[..., 1],
         np.stack([np.sin(2 * turn), np.cos(2 * turn), np.sin(4 * turn), np.cos(4 * turn)], axis=-1),
-        np.stack([wrap(turn, np.pi), wrap(turn, np.pi / 2)], axis=-1), half,
+        np.stack([wrap(turn, np.pi), wrap(turn, np.pi / 2)], axis=-1),
+        half,
         np.stack([high > low, value, high - low, fraction], axis=-1),
     ]
     return np.concatenate(parts, axis=-1).astype(np.float32)
@@ -182,7 +208,8 @@ def wrap(angle: NDArray[np.float64], period: float) -> NDArray[np.float64]:
 
 
 def rotation_matrix(quaternion_xyzw: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rotation matrices of unit quaternions; a zero quaternion (empty slot) gives the identity. Shape (..., 3, 3)."""
+    """Rotation matrices of unit quaternions; a zero quaternion (empty slot) gives the identity. Shape (...,
+    3, 3)."""
     x, y, z, w = np.moveaxis(quaternion_xyzw, -1, 0)
     rows = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],

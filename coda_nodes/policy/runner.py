@@ -19,7 +19,8 @@ from coda_nodes.world.state import ObservationBatch
 
 
 class PolicyRunner:
-    """A ``ChunkPolicy`` with the weights of one checkpoint. Deterministic and without memory between calls."""
+    """A ``ChunkPolicy`` with the weights of one checkpoint. Deterministic and without memory between
+    calls."""
 
     def __init__(self, checkpoint: Checkpoint, encoder: SentenceEncoder | None = None) -> None:
         self.checkpoint = checkpoint
@@ -31,7 +32,8 @@ class PolicyRunner:
 
     @staticmethod
     def load(folder: Path | str, embeddings: Path | None = None) -> PolicyRunner:
-        """Load a checkpoint folder; ``embeddings`` is a file of cached sentence vectors (default: the user's).
+        """Load a checkpoint folder; ``embeddings`` is a file of cached sentence vectors (default: the
+        user's).
 
         Raises:
             CheckpointError: see ``Checkpoint.load``.
@@ -51,11 +53,14 @@ class PolicyRunner:
         """One chunk per scene (convention: ``world/action.py``). Shape (n, 8, 7).
 
         Raises:
-            CheckpointError: the observation is of another arm, not finite, or the network gives no finite action.
+            CheckpointError: the observation is of another arm, not finite, or the network gives no finite
+            action.
         """
         joints = observation.joint_positions.shape[-1]
         if joints != self.network.joints:
-            raise CheckpointError(f"observation has {joints} joints, the policy for {self.robot} expects {self.network.joints}")
+            raise CheckpointError(
+                f"observation has {joints} joints, the policy for {self.robot} expects {self.network.joints}"
+            )
         if observation.n == 0:
             return np.zeros((0, CHUNK_STEPS, ACTION_SIZE))
         scene = NetworkInput.from_features(self.features.encode(observation).compact())

@@ -1,4 +1,5 @@
-"""A world without physics: a point gripper among named things, and an expert that moves to the one asked for."""
+"""A world without physics: a point gripper among named things, and an expert that moves to the one asked
+for."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ TRAIN_PHRASES = ("move to the {}", "go to the {}", "touch the {}")
 
 
 def sample_spec(
-    rng: np.random.Generator, colors: Sequence[str] = TRAIN_COLORS, shapes: Sequence[str] = TRAIN_SHAPES,
-    phrases: Sequence[str] = TRAIN_PHRASES, count: int = 4, reach: float = 0.2,
+    rng: np.random.Generator,
+    colors: Sequence[str] = TRAIN_COLORS,
+    shapes: Sequence[str] = TRAIN_SHAPES,
+    phrases: Sequence[str] = TRAIN_PHRASES,
+    count: int = 4,
+    reach: float = 0.2,
 ) -> EnvironmentSpec:
     """``count`` things at random places of a square of half side ``reach`` [m]; one of them is asked for."""
     names = [f"{color} {shape}" for color in colors for shape in shapes]
@@ -31,11 +36,19 @@ def sample_spec(
         half = tuple(rng.uniform(0.015, 0.03, 3))
         pose = Pose.planar(x, y, half[2], rng.uniform(-np.pi, np.pi))
         shape = "cylinder" if name.endswith("can") else "box"
-        objects.append(ObjectSpec(name=name, shape=shape, role="object", half_extents=half, color=name.split()[0], pose=pose))
+        objects.append(
+            ObjectSpec(
+                name=name, shape=shape, role="object", half_extents=half, color=name.split()[0], pose=pose
+            )
+        )
     target = chosen[rng.integers(count)]
     return EnvironmentSpec(
-        family="pick_place", instruction=phrases[rng.integers(len(phrases))].format(target), objects=tuple(objects),
-        goal=Atom(predicate="near", args=(target,)), robot_start=RobotStart(joint_positions=(0.0,) * 7), horizon=160,
+        family="pick_place",
+        instruction=phrases[rng.integers(len(phrases))].format(target),
+        objects=tuple(objects),
+        goal=Atom(predicate="near", args=(target,)),
+        robot_start=RobotStart(joint_positions=(0.0,) * 7),
+        horizon=160,
     )
 
 
@@ -44,7 +57,9 @@ class PointWorld:
 
     def __init__(self, specs: Sequence[EnvironmentSpec], rng: np.random.Generator) -> None:
         self.specs, n = tuple(specs), len(specs)
-        self.tool = np.stack([rng.uniform(0.35, 0.65, n), rng.uniform(-0.15, 0.15, n), rng.uniform(0.1, 0.3, n)], axis=1)
+        self.tool = np.stack(
+            [rng.uniform(0.35, 0.65, n), rng.uniform(-0.15, 0.15, n), rng.uniform(0.1, 0.3, n)], axis=1
+        )
         self.opening = np.ones(n)
         self.target = np.array([spec.entity(spec.goal.args[0]).pose.position for spec in specs])
 
@@ -59,14 +74,24 @@ class PointWorld:
                 half[i, k], present[i, k] = entity.half_extents, True
         none = np.zeros((n, SLOTS), dtype=bool)
         return SceneState(
-            joint_positions=np.zeros((n, 7)), gripper_opening=self.opening.copy(), tool_position_base=self.tool.copy(),
-            tool_quaternion_xyzw=np.tile([1.0, 0, 0, 0], (n, 1)), entity_position_base=position,
-            entity_quaternion_xyzw=quaternion, entity_half_extents=half, entity_joint_value=np.zeros((n, SLOTS)),
-            entity_joint_range=np.zeros((n, SLOTS, 2)), present=present,
+            joint_positions=np.zeros((n, 7)),
+            gripper_opening=self.opening.copy(),
+            tool_position_base=self.tool.copy(),
+            tool_quaternion_xyzw=np.tile([1.0, 0, 0, 0], (n, 1)),
+            entity_position_base=position,
+            entity_quaternion_xyzw=quaternion,
+            entity_half_extents=half,
+            entity_joint_value=np.zeros((n, SLOTS)),
+            entity_joint_range=np.zeros((n, SLOTS, 2)),
+            present=present,
             entity_names=tuple(spec.entity_names for spec in self.specs),
             instructions=tuple(spec.instruction for spec in self.specs),
-            entity_linear_velocity=np.zeros((n, SLOTS, 3)), grasped=none, touched=none,
-            contact=np.zeros((n, SLOTS, SLOTS), dtype=bool), on_table=present, time=np.zeros(n),
+            entity_linear_velocity=np.zeros((n, SLOTS, 3)),
+            grasped=none,
+            touched=none,
+            contact=np.zeros((n, SLOTS, SLOTS), dtype=bool),
+            on_table=present,
+            time=np.zeros(n),
         )
 
     def expert(self) -> np.ndarray:
@@ -76,7 +101,7 @@ class PointWorld:
         chunk = np.zeros((len(way), 8, 7))
         for step in range(8):
             chunk[:, step, :3] = way * np.minimum(1, SPEED * (step + 1) / np.maximum(distance, 1e-9))
-        chunk[..., 6] = (distance > REACHED)
+        chunk[..., 6] = distance > REACHED
         return chunk
 
     def step(self, chunks: np.ndarray) -> None:
@@ -89,7 +114,9 @@ class PointWorld:
         return (np.linalg.norm(self.tool - self.target, axis=1) < REACHED) & (self.opening < 0.5)
 
 
-def demonstrations(specs: Sequence[EnvironmentSpec], rng: np.random.Generator, noise: float = 0.02, chunks: int = 10) -> list[Episode]:
+def demonstrations(
+    specs: Sequence[EnvironmentSpec], rng: np.random.Generator, noise: float = 0.02, chunks: int = 10
+) -> list[Episode]:
     """Episodes of the expert whose executed chunks are disturbed by ``noise`` [m]; the labels are clean."""
     from coda_nodes.world.state import concatenate
 
@@ -103,15 +130,24 @@ def demonstrations(specs: Sequence[EnvironmentSpec], rng: np.random.Generator, n
         states.append(world.state())
     return [
         Episode(
-            spec=spec, seed=i, actor="expert", outcome="success", steps=8 * chunks,
-            states=concatenate([state.select([i]) for state in states]), chunks=np.stack([label[i] for label in labels]),
-            executed=np.full(chunks, 8), predicate_names=("near",), predicates=np.zeros((8 * chunks, 1), dtype=bool),
+            spec=spec,
+            seed=i,
+            actor="expert",
+            outcome="success",
+            steps=8 * chunks,
+            states=concatenate([state.select([i]) for state in states]),
+            chunks=np.stack([label[i] for label in labels]),
+            executed=np.full(chunks, 8),
+            predicate_names=("near",),
+            predicates=np.zeros((8 * chunks, 1), dtype=bool),
         )
         for i, spec in enumerate(specs)
     ]
 
 
-def success_rate(policy, specs: Sequence[EnvironmentSpec], rng: np.random.Generator, chunks: int = 14) -> float:
+def success_rate(
+    policy, specs: Sequence[EnvironmentSpec], rng: np.random.Generator, chunks: int = 14
+) -> float:
     """Share of scenes in which ``policy`` closes on the thing asked for."""
     world = PointWorld(specs, rng)
     policy.reset(len(specs))
