@@ -1,0 +1,200 @@
+"""The second half of a round: supervision, training, the gate, learning progress, the new state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coda_nodes.conductor.closing import (
+    add_counts,
+    failure_records,
+    family_records,
+    program_records,
+    round_record,
+    solved_later,
+    verdict_counts,
+)
+from coda_nodes.conductor.gate import GateConfig, GateDecision, PairedCounts, gate
+from coda_nodes.conductor.imitation import measure
+from coda_nodes.conductor.loop import Loop, counts, plain, summaries
+from coda_nodes.conductor.ports import DatasetItem
+from coda_nodes.conductor.ports import EpisodesRequest as Request
+from coda_nodes.conductor.review import review
+from coda_nodes.conductor.rounds import Found, covered_causes
+from coda_nodes.conductor.selection import cause_key
+from coda_nodes.conductor.state import LoopState
+from coda_nodes.conductor.supervision import supervise
+from coda_nodes.world.episode import Episode, EpisodeSummary
+from coda_nodes.world.programs import TRAIN_SPLIT, GenerationProgram, Regime, Share, TrainingProgram
+from coda_nodes.world.progress import Measurement
+from coda_nodes.world.records import Count
+from coda_nodes.world.spec import EnvironmentSpec
+
+GALLERY_REPLAYS = 6
+"""Failed scenes per family that the candidate tries again for the gallery, at most."""
+
+
+def run_round(loop: Loop, state: LoopState, number: int) -> LoopState:
+    """Run a round (or go on with it) and return the state after it."""
+    loop.open_round(number)
+    found = Found(loop, state)
+    promoted = [program for _, program, _ in found.promoted()]
+    taught = [(key, weight) for key, weight in loop.step("supervision", lambda: _supervise(loop, state, found))]
+    if not taught:
+        return _close(loop, state, found, promoted, {}, state.checkpoint, None, [], [])
+    grown = state.model_copy(update={"dataset": [*state.dataset, *taught]})
+    trained = loop.step("training", lambda: _train(loop, grown, promoted))
+    candidate = trained["checkpoint"]
+    train = loop.step("gate", lambda: measure(loop, state.scenes["train"], candidate))
+    rehearsal = loop.step("rehearsal", lambda: _rehearse(loop, state, candidate))
+    decision = _decide(loop, state, train, rehearsal)
+    replayed = summaries(loop.step("replay", lambda: _replay(loop, found, candidate)))
+    return _close(loop, grown, found, promoted, _taught(loop, taught), candidate, decision, train, replayed)
+
+
+def _supervise(loop: Loop, state: LoopState, found: Found) -> list[tuple[str, float]]:
+    """Teach failures whose cause was confirmed now or before: those of the rollouts, then those of the recreations."""
+    confirmed = {cause_key(diagnosis) for diagnosis, _, _ in found.promoted()} | covered_causes(loop, state)
+    diagnosed = {diagnosis.episode for diagnosis in found.diagnoses if cause_key(diagnosis) in confirmed}
+    failures = [summary for summary in found.failures() if summary.hash in diagnosed]
+    scenes = {summary.environment_hash for summary in failures}
+    shown = [summary for summary in found.expert if summary.environment_hash in scenes]
+    for _, _, record in found.promoted():
+        failures += _failed(loop, record.program.episodes)
+    return supervise(loop, failures, shown)
+
+
+def _failed(loop: Loop, episodes: Sequence[str]) -> list[EpisodeSummary]:
+    loaded = (Episode.load(loop.root.episode(key)) for key in episodes)
+    return [EpisodeSummary.of(episode) for episode in loaded if episode.outcome == "failure"]
+
+
+def _train(loop: Loop, state: LoopState, promoted: Sequence[GenerationProgram]) -> dict[str, Any]:
+    config = loop.config
+    ids = [program.program_id for program in [*state.programs, *promoted] if program.state != "retired"]
+    share = 1.0 / (len(ids) + 1)
+    shares = [Share(program_id=TRAIN_SPLIT, share=share), *(Share(program_id=key, share=share) for key in dict.fromkeys(ids))]
+    regime = Regime(config.regime)
+    program = TrainingProgram(
+        regime=regime, environments=tuple(shares), steps=config.update_steps, batch_size=config.batch_size,
+        supervision=("demonstrations", "corrections" if regime is Regime.EXPERT else "own_successes"),
+        learning_rate=config.update_learning_rate,
+    )
+    trained = loop.ports.train(program, state.items(), state.checkpoint, loop.seed("training"), loop.relay("training"))
+    return {"checkpoint": trained.checkpoint, "metrics": trained.metrics, "program": program.model_dump(mode="json")}
+
+
+def _rehearse(loop: Loop, state: LoopState, candidate: str) -> dict[str, list[str]]:
+    """Outcomes of the current policy and the candidate in scenes of solved programs."""
+    programs = [program for program in state.programs if program.state == "rehearsal"]
+    if not programs:
+        return {"before": [], "after": []}
+    each = max(1, loop.config.gate_environments // len(programs))
+    specs = loop.ports.generate(programs, [each] * len(programs), loop.config.seed).specs
+    ended = {}
+    for name, checkpoint in (("before", state.checkpoint), ("after", candidate)):
+        request = Request(specs, checkpoint, loop.config.seed, "progress", loop.config.execute)
+        ended[name] = [summary.outcome for summary in loop.episodes(request)]
+    return ended
+
+
+def _decide(
+    loop: Loop, state: LoopState, train: Sequence[Mapping[str, Any]], rehearsal: Mapping[str, list[str]]
+) -> GateDecision:
+    sets = {
+        "train": PairedCounts.count(state.train_outcomes, [item["outcome"] for item in train]),
+        "rehearsal": PairedCounts.count(rehearsal["before"], rehearsal["after"]),
+    }
+    return gate(sets, GateConfig(tolerance=loop.config.gate_tolerance))
+
+
+def _replay(loop: Loop, found: Found, candidate: str) -> list[dict[str, Any]]:
+    """The candidate in scenes the round has rolled out: some of each program, and of the failures."""
+    taken: Counter[str] = Counter()
+    chosen: dict[str, EnvironmentSpec] = {}
+    failed = {summary.environment_hash for summary in found.failures()}
+    for spec in found.specs:
+        key = spec.provenance.program_id
+        if taken[key] < loop.config.progress_environments:
+            taken[key] += 1
+            chosen[spec.content_hash] = spec
+        elif spec.content_hash in failed and taken[spec.family] < GALLERY_REPLAYS:
+            taken[spec.family] += 1
+            chosen[spec.content_hash] = spec
+    request = Request(list(chosen.values()), candidate, loop.seed("rollout"), "progress", loop.config.execute)
+    return plain(loop.episodes(request))
+
+
+def _taught(loop: Loop, taught: Sequence[tuple[str, float]]) -> dict[str, int]:
+    """Episodes taught per family."""
+    return dict(Counter(Episode.load(loop.root.episode(key)).spec.family for key, _ in taught))
+
+
+def _by_program(found: Found, replayed: Sequence[EpisodeSummary]) -> dict[str, tuple[Count, Count]]:
+    """Program id -> success before and after training, in the same scenes."""
+    program_of = {spec.content_hash: spec.provenance.program_id for spec in found.specs}
+    before = {summary.environment_hash: summary.outcome for summary in found.rollouts}
+    tally: dict[str, list[tuple[str, str]]] = {}
+    for summary in replayed:
+        pair = (before[summary.environment_hash], summary.outcome)
+        if "invalid" not in pair:
+            tally.setdefault(program_of[summary.environment_hash], []).append(pair)
+    return {
+        key: tuple(Count(successes=sum(pair[i] == "success" for pair in pairs), episodes=len(pairs)) for i in (0, 1))
+        for key, pairs in tally.items()
+    }
+
+
+def _close(
+    loop: Loop, state: LoopState, found: Found, promoted: Sequence[GenerationProgram], taught: Mapping[str, int],
+    candidate: str, decision: GateDecision | None, train: Sequence[Mapping[str, Any]], replayed: Sequence[EpisodeSummary],
+) -> LoopState:
+    """Settle the round: which checkpoint goes on, what becomes of each program, and the record."""
+    accepted = decision is not None and decision.accepted
+    dev = loop.step("dev", lambda: measure(loop, state.scenes["dev"], candidate)) if accepted else []
+    pairs = _by_program(found, replayed)
+    measurements = _measurements(loop, found, pairs, candidate)
+    programs = review(loop, [*state.programs, *promoted], [*state.measurements, *measurements])
+    tally = state.diagnoses
+    for family in loop.config.families:
+        tally = add_counts(tally, verdict_counts(found, family))
+    changes: dict[str, Any] = {"programs": programs, "diagnoses": tally, "measurements": [*state.measurements, *measurements]}
+    if accepted:
+        changes.update(
+            checkpoint=candidate, dev=counts(summaries(dev), loop.config.families),
+            train=counts(summaries(train), loop.config.families), train_outcomes=[item["outcome"] for item in train],
+        )
+    after = state.model_copy(update=changes)
+    loop.step("memory", lambda: _remember(loop, programs, measurements))
+    words = decision.sentence if decision else "no confirmed cause to train on in this round; the checkpoint stays"
+    first = [diagnosis.diagnosis_id for diagnosis, _ in found.drafts]
+    loop.write_round(round_record(
+        loop, loop.round, family_records(loop, found, state, after, taught), program_records(after, found, pairs),
+        failure_records(found, solved_later(replayed), loop.config.families, first), after, candidate, words,
+    ))
+    loop.note(f"round {loop.round}: {words}")
+    return after
+
+
+def _measurements(
+    loop: Loop, found: Found, pairs: Mapping[str, tuple[Count, Count]], candidate: str
+) -> list[Measurement]:
+    families = {spec.provenance.program_id: spec.family for spec in found.specs}
+    spent = Counter(spec.provenance.program_id for spec in found.specs)
+    steps: Counter[str] = Counter()
+    for spec, summary in zip(found.specs, found.rollouts, strict=True):
+        steps[spec.provenance.program_id] += summary.steps
+    return [
+        Measurement(
+            program_id=key, family=families[key], round=loop.round, checkpoint=candidate, successes=after.successes,
+            episodes=after.episodes, environments=spent[key], control_steps=steps[key],
+        )
+        for key, (_, after) in pairs.items()
+    ]
+
+
+def _remember(loop: Loop, programs: Sequence[GenerationProgram], measurements: Sequence[Measurement]) -> int:
+    loop.ports.store("program", [program.model_dump(mode="json") for program in programs])
+    loop.ports.store("progress", [item.model_dump(mode="json") for item in measurements])
+    return len(programs)

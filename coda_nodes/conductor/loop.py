@@ -1,0 +1,123 @@
+"""The loop: imitation, then rounds of failing, diagnosing, validating, training; every step journaled."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from coda_nodes.conductor.budget import Budget
+from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.conductor.journal import Journal
+from coda_nodes.conductor.ports import EpisodesRequest, Ports, Report
+from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
+from coda_nodes.world.episode import EpisodeSummary
+from coda_nodes.world.records import Count, RoundRecord
+
+log = logging.getLogger(__name__)
+
+
+class Loop:
+    """Shared means of all phases: ports, artifacts, budget, journal, progress events.
+
+    A run killed at any instant continues from its last finished step when it is started again on the same root with
+    the same configuration.
+    """
+
+    def __init__(self, config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -> None:
+        self.config, self.ports, self.root, self.report = config, ports, root, report
+        self.budget = Budget(config.budget_environments, config.budget_control_steps)
+        self.round = 0
+        self.journal = Journal(root.path / "journal" / "0")
+        self.seconds: dict[str, float] = {}
+
+    def open_round(self, number: int) -> None:
+        """Begin (or go on with) a round."""
+        self.round = number
+        self.journal = Journal(self.root.path / "journal" / str(number))
+        self.seconds = {}
+
+    def step(self, name: str, run: Callable[[], Any]) -> Any:
+        """Run one journaled step; what it spends is stored with it and counted once, also after a restart."""
+        resumed = self.journal.done(name)
+        stored = self.journal.step(name, lambda: self._measured(name, run))
+        if resumed:
+            for purpose, (environments, control_steps) in stored["spent"].items():
+                self.budget.spend(purpose, environments, control_steps)
+        self.seconds[name] = stored["seconds"]
+        return stored["result"]
+
+    def _measured(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
+        begun, before = time.monotonic(), self.budget.record().by_purpose
+        self.phase(name, 0.0, "")
+        result = run()
+        after = self.budget.record().by_purpose
+        spent = {key: (row[0] - before.get(key, (0, 0))[0], row[1] - before.get(key, (0, 0))[1]) for key, row in after.items()}
+        return {"result": result, "spent": spent, "seconds": round(time.monotonic() - begun, 3)}
+
+    def episodes(self, request: EpisodesRequest) -> list[EpisodeSummary]:
+        """Run episodes, paid for from the budget."""
+        if not request.specs:
+            return []
+        booked = sum(spec.horizon for spec in request.specs)
+        self.budget.spend(request.purpose, len(request.specs), booked)
+        ended = self.ports.run_episodes(request, self.relay(request.purpose))
+        self.budget.refund(request.purpose, booked - sum(summary.steps for summary in ended))
+        return ended
+
+    def rng(self, label: str) -> np.random.Generator:
+        """A generator of its own for each round and label: a resumed step draws the same numbers."""
+        return np.random.default_rng([self.config.seed, self.round, *label.encode()])
+
+    def seed(self, label: str) -> int:
+        """A seed of its own for each round and label."""
+        return int(self.rng(label).integers(2**31))
+
+    def phase(self, name: str, fraction: float, text: str, seconds_left: float = -1.0) -> None:
+        """Report progress of a phase."""
+        event = {"event": "phase", "round": self.round, "phase": name, "fraction": fraction}
+        self.report({**event, "text": text, "seconds_left": seconds_left})
+
+    def note(self, text: str) -> None:
+        """Report a sentence."""
+        log.info(text)
+        self.report({"event": "note", "round": self.round, "text": text})
+
+    def relay(self, phase: str) -> Report:
+        return lambda event: self.phase(
+            event.get("phase", phase), event.get("fraction", 0.0), event.get("text", ""), event.get("seconds_left", -1.0)
+        )
+
+    def write_round(self, record: RoundRecord) -> None:
+        """Write the record of a finished round and report each family's line."""
+        path = self.root.path / "rounds" / f"{record.round}.json"
+        write_atomic(path, record.model_dump_json(indent=1).encode())
+        for family in record.families.values():
+            before, after = family.dev_before, family.dev_after
+            self.report({
+                "event": "family", "round": record.round, "family": family.family, "text": family.text,
+                "before": [before.successes, before.episodes], "after": [after.successes, after.episodes],
+            })
+
+
+def counts(ended: Sequence[EpisodeSummary], families: Sequence[str]) -> dict[str, Count]:
+    """Successes of valid episodes per family."""
+    table = {}
+    for family in families:
+        outcomes = [summary.outcome for summary in ended if summary.family == family and summary.outcome != "invalid"]
+        table[family] = Count(successes=outcomes.count("success"), episodes=len(outcomes))
+    return table
+
+
+def plain(ended: Sequence[EpisodeSummary]) -> list[dict[str, Any]]:
+    """Summaries as JSON-able data."""
+    return [asdict(summary) for summary in ended]
+
+
+def summaries(data: Sequence[dict[str, Any]]) -> list[EpisodeSummary]:
+    """Inverse of ``plain``."""
+    return [EpisodeSummary(**item) for item in data]

@@ -1,0 +1,92 @@
+"""A whole run: imitation, rounds, summary; the same folder and configuration continue a run that was cut short."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.conductor.imitation import imitate
+from coda_nodes.conductor.learning import run_round
+from coda_nodes.conductor.loop import Loop
+from coda_nodes.conductor.ports import Ports, Report
+from coda_nodes.conductor.state import LoopState
+from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
+from coda_nodes.world.config import from_mapping
+from coda_nodes.world.errors import ConfigError
+from coda_nodes.world.records import FamilySummary, RoundRecord, Summary
+
+GROWS = ("rounds", "workers")
+"""Settings that may change when a run is continued."""
+
+
+def run(config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -> Summary:
+    """Run the loop to its last round and write ``summary.json``.
+
+    Raises:
+        ConfigError: the folder holds a run with another configuration (the message names the first difference).
+        CodaError: a node failed; what is finished stays, and the same call continues from there.
+    """
+    claim(root, config)
+    loop = Loop(config, ports, root, report)
+    state = imitate(loop)
+    for number in range(1, config.rounds + 1):
+        state = run_round(loop, state, number)
+    summary = summarise(loop, state)
+    write_atomic(root.path / "summary.json", summary.model_dump_json(indent=1).encode())
+    report({"event": "done", "round": loop.round, "text": f"finished {config.rounds} rounds"})
+    return summary
+
+
+def claim(root: ArtifactRoot, config: TrainConfig) -> None:
+    """Write the configuration into a new folder, or check that it is the one the folder was begun with."""
+    path = root.path / "config.json"
+    if path.exists():
+        begun = read_config(path)
+        for name, value in asdict(begun).items():
+            if name not in GROWS and value != getattr(config, name):
+                raise ConfigError(
+                    f"{root.path} holds a run with {name} = {value!r}, asked for is {getattr(config, name)!r}; "
+                    "continue it with the same settings or choose another folder"
+                )
+    write_atomic(path, json.dumps(asdict(config), indent=1).encode())
+
+
+def read_config(path: Path) -> TrainConfig:
+    """Read ``config.json`` of a run. Raises ConfigError when it is damaged."""
+    try:
+        data = json.loads(path.read_text())
+        return from_mapping(TrainConfig, {**data, "families": tuple(data["families"])})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+
+
+def summarise(loop: Loop, state: LoopState) -> Summary:
+    """Summary of a finished run; held-out success is added by the final evaluation."""
+    records = [
+        RoundRecord.model_validate_json((loop.root.path / "rounds" / f"{number}.json").read_text())
+        for number in range(loop.config.rounds + 1)
+    ]
+    families = {
+        name: FamilySummary(dev_before=records[0].families[name].dev_after, dev_after=state.dev[name])
+        for name in loop.config.families
+    }
+    return Summary(
+        regime=loop.config.regime, critic=loop.config.critic, seed=loop.config.seed, families=families,
+        budget=loop.budget.record(), diagnoses=state.diagnoses, programs=len(state.programs), rounds=loop.config.rounds,
+        seconds=round(sum(sum(record.seconds.values()) for record in records), 1),
+        checkpoints={"before": state.first_checkpoint, "after": state.checkpoint}, versions=software_versions(),
+    )
+
+
+def software_versions() -> dict[str, str]:
+    """Versions of what decides about results; absent packages are left out."""
+    found = {}
+    for name in ("coda_nodes", "mujoco", "torch", "transformers", "numpy", "rclpy"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,44 @@
+"""What the loop carries from one round to the next, as plain data."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from coda_nodes.conductor.ports import DatasetItem
+from coda_nodes.world.programs import GenerationProgram
+from coda_nodes.world.progress import Measurement
+from coda_nodes.world.records import Count, DiagnosisCounts
+
+
+class LoopState(BaseModel):
+    """State after a finished round."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    checkpoint: str
+    first_checkpoint: str
+    programs: list[GenerationProgram] = []
+    """Compiled from validated diagnoses; retired ones stay listed."""
+    dataset: list[tuple[str, float]] = []
+    """Episodes to learn from, with weights."""
+    dev: dict[str, Count]
+    train: dict[str, Count]
+    diagnoses: DiagnosisCounts = DiagnosisCounts()
+    measurements: list[Measurement] = []
+    """Success per program and round, oldest first."""
+    scenes: dict[str, str]
+    """``dev`` and ``train`` -> hash of the fixed scenes measured on."""
+    train_outcomes: list[str]
+    """Outcome of the checkpoint in each of the train scenes, in order."""
+
+    def items(self) -> list[DatasetItem]:
+        """The data set as the learner wants it."""
+        return [DatasetItem(episode, weight) for episode, weight in self.dataset]
+
+    def active(self, family: str) -> list[GenerationProgram]:
+        """Programs of a family that still generate: validated ones, and solved ones in rehearsal."""
+        return [item for item in self.programs if item.family == family and item.state in ("validated", "rehearsal")]
+
+    def history(self, program_id: str) -> list[Measurement]:
+        """Measurements of one program, oldest first."""
+        return [item for item in self.measurements if item.program_id == program_id]

@@ -1,0 +1,53 @@
+"""What the policy is taught after a round: episodes to learn from, by the run's regime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coda_nodes.conductor.loop import Loop
+from coda_nodes.conductor.ports import EpisodesRequest, Start
+from coda_nodes.learner.corrections import choose_starts
+from coda_nodes.learner.selfimprove import self_improve
+from coda_nodes.world.episode import Episode, EpisodeSummary
+from coda_nodes.world.programs import Regime
+
+WEIGHT = 2.0
+"""Weight of an episode from a compiled environment against one demonstration."""
+
+
+def supervise(
+    loop: Loop, failures: Sequence[EpisodeSummary], solved_by_expert: Sequence[EpisodeSummary]
+) -> list[tuple[str, float]]:
+    """Episodes to learn from, each with its weight; at most ``corrections`` per family.
+
+    Args:
+        loop: the run.
+        failures: the policy's failures whose cause was confirmed, most telling first.
+        solved_by_expert: expert episodes in such scenes that solvability has already paid for.
+
+    Raises:
+        NotAvailableError: the regime's learner is not part of this version.
+    """
+    if Regime(loop.config.regime) is Regime.NO_EXPERT:
+        return self_improve([summary.hash for summary in failures])
+    taught: list[tuple[str, float]] = []
+    mine: list[EpisodeSummary] = []
+    for family in loop.config.families:
+        shown = [s for s in solved_by_expert if s.family == family and s.outcome == "success"]
+        shown = shown[: loop.config.corrections // 2]
+        mine += [s for s in failures if s.family == family][: loop.config.corrections - len(shown)]
+        taught += [(summary.hash, WEIGHT) for summary in shown]
+    return taught + [(summary.hash, WEIGHT) for summary in _correct(loop, mine)]
+
+
+def _correct(loop: Loop, failures: Sequence[EpisodeSummary]) -> list[EpisodeSummary]:
+    """Let the expert take over from states of the policy's own failures; keep what it solves."""
+    episodes = [Episode.load(loop.root.episode(summary.hash)) for summary in failures]
+    starts = choose_starts(episodes, len(episodes), loop.rng("corrections"))
+    by_hash = {episode.content_hash: episode.spec for episode in episodes}
+    config = loop.config
+    request = EpisodesRequest(
+        [by_hash[key] for key, _ in starts], "expert", loop.seed("corrections"), "demonstration",
+        config.demonstration_execute, config.demonstration_noise, [Start(key, chunk) for key, chunk in starts],
+    )
+    return [summary for summary in loop.episodes(request) if summary.outcome == "success"]
