@@ -9,8 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
+from coda_nodes.world.colors import COLORS
 from coda_nodes.world.errors import ValidityError
 from coda_nodes.world.ranges import FamilyRanges
+from coda_nodes.world.robots import robot
 from coda_nodes.world.spec import (
     Atom,
     CameraSpec,
@@ -22,8 +24,8 @@ from coda_nodes.world.spec import (
     RobotStart,
 )
 
-PANDA_HOME = (0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785)
-"""Joint positions [rad] from which every start is offset: hand down, above the middle of the table."""
+HOME = np.array(robot("panda").home)
+"""Joint positions [rad] from which every start is offset."""
 REACH = (0.30, 0.72)
 """Horizontal distance from the base axis at which things may stand [m]."""
 CAMERA_TARGET = (0.45, 0.0, 0.05)
@@ -39,6 +41,8 @@ SHAPES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "post": ("box", (0.85, 0.85, 1.7)),
 }
 """Noun of a movable object -> solid, and half extents relative to its ``half_width``."""
+MORE_COLORS = ("yellow", "purple", "orange")
+"""Colours of things that no other name is left for."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +155,13 @@ class Item:
 def draw_items(ranges: FamilyRanges, count: int, rng: np.random.Generator) -> list[Item]:
     """Draw ``count`` movable objects (axis objects: color, shape, half_width) with names all different.
 
-    Colours differ as long as there are enough of them. Raises ValidityError when names run out.
+    Colours differ as long as there are enough of them; scenes of more things than the ranges have names for take
+    further colours of MORE_COLORS. Raises ValidityError when names run out.
     """
-    colors = _cycle(ranges.allowed("objects", "color").values, count, rng)
+    colors = list(ranges.allowed("objects", "color").values)
+    names = len(colors) * len(ranges.allowed("objects", "shape").values)
+    colors += [color for color in MORE_COLORS if color not in colors][: max(0, count - names)]
+    colors = _cycle(colors, count, rng)
     items: list[Item] = []
     for color in colors:
         for _ in range(ATTEMPTS):
@@ -213,8 +221,44 @@ def draw_light(ranges: FamilyRanges, rng: np.random.Generator) -> LightSpec:
 
 def draw_start(ranges: FamilyRanges, rng: np.random.Generator) -> RobotStart:
     """Axis start_pose: base_yaw [rad] (first joint), joint_offset [rad] (each other joint, either sign), gripper_opening."""
-    offset = np.array([ranges.draw("start_pose", "joint_offset", rng) for _ in PANDA_HOME])
+    offset = np.array([ranges.draw("start_pose", "joint_offset", rng) for _ in HOME])
     offset *= rng.choice([-1.0, 1.0], size=len(offset))
     offset[0] = ranges.draw("start_pose", "base_yaw", rng)
-    joints = tuple(float(home + delta) for home, delta in zip(PANDA_HOME, offset))
+    joints = tuple(float(value) for value in HOME + offset)
     return RobotStart(joint_positions=joints, gripper_opening=ranges.draw("start_pose", "gripper_opening", rng))
+
+
+RECEPTACLES = ("blue bin", "green bin", "white plate", "red bin", "yellow bin", "gray plate", "orange bin", "black plate")
+"""Receptacles a scene may hold; their order numbers them for pairings."""
+BIN_HALF_HEIGHT = 0.03
+"""[m]"""
+PLATE_HALF_HEIGHT = 0.006
+"""[m]"""
+
+
+def pairing(subject: str, target: str) -> int:
+    """Class 0, 1 or 2 of asking for a thing of one colour to go to another thing.
+
+    Splits keep classes apart: what is never asked for in train is made of words that all occur there. Receptacles
+    count by their place in RECEPTACLES, other things by that of their colour in the palette.
+    """
+    return (_number(subject) - _number(target)) % 3
+
+
+def _number(name: str) -> int:
+    return RECEPTACLES.index(name) if name in RECEPTACLES else list(COLORS).index(name.split()[0])
+
+
+def receptacle(name: str, layout: Layout, gap: float, ranges: FamilyRanges, rng: np.random.Generator) -> ObjectSpec:
+    """A bin or plate at a drawn free place (axis position: receptacle_x, receptacle_y, receptacle_yaw; axis objects:
+    bin_half_width, plate_radius)."""
+    shape = name.split()[-1]
+    half = ranges.draw("objects", "bin_half_width" if shape == "bin" else "plate_radius", rng)
+    height = BIN_HALF_HEIGHT if shape == "bin" else PLATE_HALF_HEIGHT
+    yaw = ranges.draw("position", "receptacle_yaw", rng)
+    outline = half * (abs(math.cos(yaw)) + abs(math.sin(yaw))) * 1.1 if shape == "bin" else half
+    x, y = layout.place(lambda: draw_position(ranges, rng, "receptacle"), outline, gap)
+    return ObjectSpec(
+        name=name, shape=shape, role="receptacle", half_extents=(half, half, height), color=name.split()[0], mass=0.5,
+        friction=1.0, pose=Pose.planar(x, y, height, yaw),
+    )

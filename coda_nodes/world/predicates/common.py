@@ -36,8 +36,12 @@ def tilt(context: AtomContext, argument: int = 0) -> Array:
 
 
 def free(context: AtomContext) -> Term:
-    """The robot does not touch the first argument: what is still held has not been placed."""
-    return Term.flag(~context.entity(context.state.touched))
+    """The robot does not touch the first argument: what is still held has not been placed.
+
+    Where the atom's parameter ``release`` is 0 this is not asked for.
+    """
+    asked = context.parameters.get("release", np.ones(1)) > 0
+    return Term.flag(~(context.entity(context.state.touched) & asked))
 
 
 @predicate("near", 1, distance=0.02)
@@ -70,7 +74,7 @@ def above(context: AtomContext) -> Sequence[Term]:
     return [Term(apart, FAR), Term(below, TALL, 0.3), Term.flag(context.entity(context.state.grasped))]
 
 
-@predicate("inside", 2)
+@predicate("inside", 2, release=1.0)
 def inside(context: AtomContext) -> Sequence[Term]:
     """The whole outline of the first lies within the inner walls of the second, its lowest point below the rim, let go."""
     place = context.in_frame(context.position(0), 1)
@@ -87,7 +91,7 @@ def inside(context: AtomContext) -> Sequence[Term]:
     ]
 
 
-@predicate("on", 2, tilt=0.2)
+@predicate("on", 2, tilt=0.2, release=1.0)
 def on(context: AtomContext) -> Sequence[Term]:
     """The first rests on the top of the second, not on the table: centre well over it, level within ``tilt`` [rad], let go."""
     offset = context.position(0) - context.position(1)
@@ -102,7 +106,7 @@ def on(context: AtomContext) -> Sequence[Term]:
     ]
 
 
-@predicate("stacked_on", 2, tilt=0.2)
+@predicate("stacked_on", 2, tilt=0.2, release=1.0)
 def stacked_on(context: AtomContext) -> Sequence[Term]:
     """The first stands on the second and on nothing else: centre within 0.8 of the second's half width, level, let go."""
     offset = context.position(0) - context.position(1)
