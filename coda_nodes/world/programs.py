@@ -247,7 +247,7 @@ class TrainingProgram(Data):
             if "corrections" in self.supervision:
                 raise ValueError("regime no_expert allows no corrections; it has demonstrations of train only")
             if "demonstrations" in self.supervision and TRAIN_SPLIT not in names:
-                raise ValueError("regime no_expert has demonstrations of train only: train is missing")
+                raise ValueError("regime no_expert demonstrates train only, and train is missing")
         return self
 
     @property

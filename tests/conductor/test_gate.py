@@ -1,0 +1,82 @@
+"""The improvement gate on paired counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coda_nodes.conductor.gate import GateConfig, PairedCounts, gate
+from coda_nodes.world.errors import CodaError
+
+outcomes = st.lists(st.tuples(*[st.sampled_from(["success", "failure", "invalid"])] * 2), max_size=60)
+
+
+@given(outcomes)
+def test_pairs_are_counted(pairs):
+    before, after = [a for a, _ in pairs], [b for _, b in pairs]
+    counted = PairedCounts.count(before, after)
+    valid = [pair for pair in pairs if "invalid" not in pair]
+    assert counted.total == len(valid)
+    assert counted.before == sum(a == "success" for a, _ in valid)
+    assert counted.after == sum(b == "success" for _, b in valid)
+    assert counted.gained - counted.lost == counted.after - counted.before
+
+
+def test_unequal_lists_are_refused():
+    with pytest.raises(CodaError, match="1 outcomes before and 2 after"):
+        PairedCounts.count(["success"], ["success", "failure"])
+
+
+@pytest.mark.parametrize(
+    "train, rehearsal, accepted",
+    [
+        (PairedCounts(0, 0, 90, 10), PairedCounts(0, 0, 20, 5), True),
+        (PairedCounts(5, 5, 85, 5), PairedCounts(1, 1, 20, 3), True),
+        (PairedCounts(0, 20, 75, 5), PairedCounts(0, 0, 25, 0), False),
+        (PairedCounts(10, 0, 80, 10), PairedCounts(0, 8, 17, 0), False),
+        (PairedCounts(0, 1, 23, 1), PairedCounts(0, 0, 0, 0), True),
+        (PairedCounts(0, 2, 22, 1), PairedCounts(0, 0, 0, 0), False),
+    ],
+)
+def test_decisions(train, rehearsal, accepted):
+    decision = gate({"train": train, "rehearsal": rehearsal})
+    assert decision.accepted is accepted
+    assert f"train {train.before} to {train.after} of {train.total}" in decision.sentence
+    assert "tolerance 8%" in decision.sentence
+    assert ("rejected" in decision.sentence) is not accepted
+
+
+def test_a_candidate_compared_on_nothing_is_rejected():
+    decision = gate({"train": PairedCounts(0, 0, 0, 0)})
+    assert not decision.accepted and "on no scene" in decision.sentence
+
+
+def test_the_failing_set_is_named():
+    decision = gate({"train": PairedCounts(0, 0, 50, 0), "rehearsal": PairedCounts(0, 12, 13, 0)})
+    assert "worse on rehearsal" in decision.sentence and "worse on train" not in decision.sentence
+
+
+def test_error_rates_on_simulated_candidates():
+    """An equal candidate passes nearly always, one that lost twice the tolerance nearly never."""
+    rng = np.random.default_rng(5)
+
+    def passes(loss: float) -> float:
+        accepted = 0
+        for _ in range(200):
+            before = rng.random(100) < 0.85
+            flip = rng.random(100)
+            after = np.where(before, flip >= 0.05 + loss / 0.85, flip < 0.05 * 0.85 / 0.15)
+            words = [np.where(side, "success", "failure").tolist() for side in (before, after)]
+            accepted += gate({"train": PairedCounts.count(*words)}).accepted
+        return accepted / 200
+
+    assert passes(0.0) > 0.95
+    assert passes(0.16) < 0.05
+
+
+def test_a_stricter_confidence_rejects_more():
+    pairs = {"train": PairedCounts(2, 5, 40, 3)}
+    assert gate(pairs, GateConfig(confidence=0.5)).accepted
+    assert not gate(pairs, GateConfig(confidence=0.95)).accepted
