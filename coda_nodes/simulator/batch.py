@@ -87,6 +87,16 @@ class BatchSimulator:
         """Columns of the predicates of each environment."""
         return self._now.goals.atom_names
 
+    @property
+    def success(self) -> Mask:
+        """Environments whose goal has held for its time since the reset. Shape (n,)."""
+        return self._now.success.copy()
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why an environment is invalid, empty where it is valid."""
+        return tuple(self._now.reasons)
+
     def reset(self, specs: Sequence[EnvironmentSpec]) -> SceneState:
         """Load ``specs`` (1 to capacity of them) in place of what ran before; return the first states.
 
@@ -135,28 +145,37 @@ class BatchSimulator:
         return StepResult(now.success.copy(), predicates, executed, now.invalid, tuple(now.reasons))
 
     def snapshot(self, ids: Sequence[int] | None = None) -> Array:
-        """Physics state and memory of the goal of environments ``ids`` (all by default). Shape (n, S)."""
+        """Physics state, set points and memory of the goal of environments ``ids`` (all by default). Shape (n, S)."""
         rows = self._ids(ids)
         parts = [self._state[name][rows].reshape(len(rows), -1) for name in STATE_FIELDS]
         return np.concatenate([*parts, self._set_points[rows], self._now.memory[rows]], axis=1)
 
+    def snapshot_width(self, row: int) -> int:
+        """Columns of a snapshot row that concern environment ``row`` itself, without padding for longer goals."""
+        physics = sum(int(np.prod(self._state[name].shape[1:])) for name in STATE_FIELDS)
+        extra = self._now.memory.shape[1] - max(len(names) for names in self.predicate_names)
+        return physics + self._set_points.shape[1] + extra + len(self.predicate_names[row])
+
     def restore(self, snapshot: Array, ids: Sequence[int] | None = None) -> None:
-        """Put environments back to rows of ``snapshot`` taken of the same specifications; success and invalidity
-        are forgotten. Raises SimulationError when the rows have another length."""
+        """Put environments back to rows of ``snapshot`` taken of the same specifications; what was found invalid
+        since is forgotten.
+
+        Columns at the end that belong to goals with more atoms (another batch pads to its longest goal) are cut or
+        filled up. Raises SimulationError when the rows hold no state of this family.
+        """
         now, rows = self._now, self._ids(ids)
-        sizes = [int(np.prod(self._state[name].shape[1:])) for name in STATE_FIELDS]
-        sizes += [self._set_points.shape[1], now.memory.shape[1]]
-        if snapshot.shape != (len(rows), sum(sizes)):
-            raise SimulationError(f"snapshot of shape {snapshot.shape}, expected ({len(rows)}, {sum(sizes)})")
+        sizes = [int(np.prod(self._state[name].shape[1:])) for name in STATE_FIELDS] + [self._set_points.shape[1]]
+        if snapshot.ndim != 2 or len(snapshot) != len(rows) or snapshot.shape[1] < sum(sizes):
+            raise SimulationError(f"snapshot of shape {snapshot.shape}, expected ({len(rows)}, at least {sum(sizes)})")
+        *physics, set_points, memory = np.split(snapshot, np.cumsum(sizes), axis=1)
         self._batch.reset(rows, stage=mujoco.mjtStage.mjSTAGE_NONE)
-        *physics, set_points, memory = np.split(snapshot, np.cumsum(sizes)[:-1], axis=1)
         for name, values in zip(STATE_FIELDS, physics, strict=True):
             self._state[name][rows] = values.reshape(self._state[name][rows].shape)
-        self._set_points[rows], now.memory[rows] = set_points, memory.astype(np.int32)
+        width = min(memory.shape[1], now.memory.shape[1])
+        now.memory[rows], self._set_points[rows] = 0, set_points
+        now.memory[rows, :width] = memory[:, :width].astype(np.int32)
         self._flags[rows] &= ~NO_SENSORS
         self._batch.forward(rows)
-        # the constraint solver of the next step must start where the stored one would have
-        self._state["qacc_warmstart"][rows] = physics[STATE_FIELDS.index("qacc_warmstart")]
         now.success[rows] = now.goals.succeeded(now.memory)[rows]
         for row in rows:
             now.reasons[row] = ""
@@ -231,6 +250,10 @@ class BatchSimulator:
             self._now.reasons[row] = self._now.reasons[row] or "state is not finite"
         for row in active[finite & (speed > MOST_SPEED)]:
             self._now.reasons[row] = self._now.reasons[row] or f"speed beyond {MOST_SPEED:g} m/s or rad/s"
+        broken = active[self._now.invalid[active]]
+        if len(broken):
+            # numbers that can be read without harm; they mean nothing any more
+            self._batch.reset(broken)
 
     def _judge(self, active: Ids) -> Mask:
         """Advance the goals of the active environments by one control step; return all truths (n, P)."""

@@ -17,6 +17,11 @@ Outcome = Literal["success", "failure", "invalid"]
 _TEXT_FIELDS = ("entity_names", "instructions")
 
 
+def episode_key(spec: EnvironmentSpec, seed: int, actor: str, variant: str = "") -> str:
+    """Identity of an episode: specification, seed, actor and variant (one such episode is counted once)."""
+    return content_hash(":".join([spec.content_hash, str(seed), actor, *([variant] if variant else [])]).encode())
+
+
 @dataclass(frozen=True)
 class Episode:
     """A finished episode of ``T`` chunks.
@@ -45,6 +50,8 @@ class Episode:
     physics_states: np.ndarray | None = None
     """Full simulator state at each chunk boundary, for restoring. Shape (T + 1, S) or None."""
     versions: dict[str, str] = field(default_factory=dict)
+    variant: str = ""
+    """How it was run where not in the plain way, as in ``execute=4 noise=0.01 start=<episode>:<chunk>``."""
 
     def __post_init__(self) -> None:
         if self.outcome not in get_args(Outcome):
@@ -64,13 +71,14 @@ class Episode:
         document: dict[str, Any] = {
             "spec": self.spec.model_dump(mode="json"), "seed": self.seed, "actor": self.actor, "outcome": self.outcome,
             "steps": self.steps, "predicate_names": self.predicate_names, "reason": self.reason, "versions": self.versions,
+            "variant": self.variant,
         }
         return pack_arrays(arrays, document)
 
     @property
     def content_hash(self) -> str:
-        """Identity of the episode: specification, seed and actor (one such episode is counted once)."""
-        return content_hash(f"{self.spec.content_hash}:{self.seed}:{self.actor}".encode())
+        """Identity of the episode, see ``episode_key``."""
+        return episode_key(self.spec, self.seed, self.actor, self.variant)
 
     def save(self, root: ArtifactRoot) -> str:
         """Write under the artifact root; return the hash that names it."""
@@ -92,6 +100,7 @@ class Episode:
                 states=SceneState(**states, entity_names=(spec.entity_names,) * count, instructions=(spec.instruction,) * count),
                 chunks=arrays["chunks"], executed=arrays["executed"], predicates=arrays["predicates"],
                 predicate_names=tuple(document["predicate_names"]), physics_states=arrays.get("physics_states"),
+                variant=document.get("variant", ""),
             )
         except (KeyError, TypeError) as error:
             raise ArtifactError(f"{path} is not an episode: {error}") from error
