@@ -30,7 +30,18 @@ setup(
     python_requires=">=3.10,<3.14",
     packages=find_packages(include=[PACKAGE, f"{PACKAGE}.*"]),
     include_package_data=True,
-    package_data={PACKAGE: ["**/*.json", "**/*.yaml", "**/*.html", "**/*.lark", "**/*.css", "**/*.js"]},
+    package_data={
+        PACKAGE: [
+            "**/*.json",
+            "**/*.yaml",
+            "**/*.html",
+            "**/*.lark",
+            "**/*.css",
+            "**/*.js",
+            "**/*.j2",
+            "**/*.xml",
+        ]
+    },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),

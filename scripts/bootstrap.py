@@ -1,7 +1,8 @@
 """Sets up CoDA: virtual environment, packages, interfaces. Standard library only.
 
-The first lines must be understood by any Python, so that an old one says what is wrong instead of a syntax error.
+The first lines must be understood by any Python, so that an old one says what is wrong, not a syntax error.
 """
+
 import sys
 
 if not (3, 10) <= sys.version_info[:2] <= (3, 13):
@@ -11,6 +12,6 @@ if not (3, 10) <= sys.version_info[:2] <= (3, 13):
     )
     sys.exit(1)
 
-from coda_setup.main import main  # noqa: E402
+from coda_setup.main import main
 
 sys.exit(main())

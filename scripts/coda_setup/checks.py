@@ -10,7 +10,9 @@ from pathlib import Path
 
 from coda_setup.problems import SetupError
 
-NEEDED_BYTES = 3 * 1024**3  # measured: 1.9 GB on a machine without accelerator libraries, and room for pip to unpack
+NEEDED_BYTES = (
+    3 * 1024**3
+)  # measured: 1.9 GB on a machine without accelerator libraries, and room for pip to unpack
 MINIMUM_CMAKE = (3, 20)
 
 Which = Callable[[str], "str | None"]
@@ -27,7 +29,9 @@ def find_compiler(env: Mapping[str, str], which: Which = shutil.which) -> str:
             "for instance the package g++ (Debian, Ubuntu) or gcc-c++ (Fedora)."
         )
     if not any(map(which, env.get("CC", "").split()[:1] or ["cc", "gcc", "clang"])):
-        raise SetupError(f"a C++ compiler was found ({compiler}) but no C compiler (cc, gcc, clang): install one.")
+        raise SetupError(
+            f"a C++ compiler was found ({compiler}) but no C compiler (cc, gcc, clang): install one."
+        )
     return compiler
 
 
@@ -42,12 +46,13 @@ def check_headers(include: str = "") -> None:
 
 
 def check_disk(folder: Path, venv: Path, needed: int = NEEDED_BYTES) -> None:
-    """Raise SetupError where the disk of a folder is too small for what the environment still lacks [byte]."""
+    """Raise SetupError where the disk of a folder has no room for what the environment lacks [byte]."""
     free = shutil.disk_usage(folder).free
     present = sum(path.lstat().st_size for path in venv.rglob("*") if path.is_file())
     if free < max(needed - present, needed // 10):
         raise SetupError(
-            f"not enough disk space: the set-up needs {needed / 1e9:.1f} GB in {folder}, {free / 1e9:.1f} GB are free."
+            f"not enough disk space: the set-up needs {needed / 1e9:.1f} GB in {folder}, "
+            f"{free / 1e9:.1f} GB are free."
         )
 
 

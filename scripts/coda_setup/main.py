@@ -26,7 +26,9 @@ def main() -> int:
         sentence = str(error)
     except OSError as error:
         full = DISK_FULL.search(str(error))
-        sentence = disk_full(f"({error.filename})") if full else f"{error.strerror or error}: {error.filename}"
+        sentence = (
+            disk_full(f"({error.filename})") if full else f"{error.strerror or error}: {error.filename}"
+        )
     except KeyboardInterrupt:
         sys.stderr.write("\nset-up: interrupted; run make again, it continues where it stopped.\n")
         return 130

@@ -52,7 +52,7 @@ class Place:
 def find_ros(
     env: Mapping[str, str], pythons: Iterable[str], imports_rclpy: Callable[[str], bool], own_prefix: str
 ) -> SourcedRos | None:
-    """Return the sourced ROS 2 with the first Python that imports its rclpy, or None where nothing is sourced.
+    """Return the sourced ROS 2 with the first Python that imports its rclpy, or None where none is sourced.
 
     Raises:
         SetupError: a ROS 2 is sourced, but none of the Pythons can use it.
@@ -67,8 +67,8 @@ def find_ros(
         if imports_rclpy(python):
             return SourcedRos(distribution, prefixes, python)
     raise SetupError(
-        f"ROS 2 {distribution} is sourced, but its rclpy cannot be imported by {' or '.join(tried)}: source it "
-        "again with its own Python, or unset ROS_DISTRO and AMENT_PREFIX_PATH to use ROS 2 from wheels."
+        f"ROS 2 {distribution} is sourced, but its rclpy cannot be imported by {' or '.join(tried)}: source "
+        "it again with its own Python, or unset ROS_DISTRO and AMENT_PREFIX_PATH to use ROS 2 from wheels."
     )
 
 
@@ -96,7 +96,11 @@ def digest(parts: Iterable[str], files: Iterable[Path]) -> str:
 
 def step_keys(place: Place, python: str, ros: SourcedRos | None) -> dict[str, str]:
     """Return for each step a key that changes when, and only when, the step has to be done again."""
-    where = [python, "wheels" if ros is None else f"{ros.distribution} {ros.python} {ros.prefixes}", str(place.venv)]
+    where = [
+        python,
+        "wheels" if ros is None else f"{ros.distribution} {ros.python} {ros.prefixes}",
+        str(place.venv),
+    ]
     packages = digest(where, place.requirements.glob("*.lock"))
     definitions = [path for path in place.interfaces.rglob("*") if path.is_file()]
     scripts = [place.root / "scripts" / "ros_wheels.cmake"]

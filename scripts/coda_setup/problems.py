@@ -23,8 +23,8 @@ def explain_pip(output: str, log: str) -> str:
         return disk_full("while packages were installed")
     if NO_NETWORK.search(output):
         return (
-            "the package index cannot be reached, so nothing could be installed: connect to the network (or point "
-            f"pip at an index that can be reached) and run make again, it continues where it stopped ({log})."
+            "the package index cannot be reached, so nothing could be installed: connect to the network (or "
+            f"point pip at an index that can be reached) and run make again, it continues where it stopped ({log})."
         )
     missing = NOT_FOUND.search(output)
     if missing:
@@ -41,7 +41,9 @@ def explain_build(output: str, log: str) -> str:
 
 def disk_full(when: str) -> str:
     """Return the sentence for a full disk."""
-    return f"the disk became full {when}: free some space (a full set-up takes about 3 GB) and run make again."
+    return (
+        f"the disk became full {when}: free some space (a full set-up takes about 3 GB) and run make again."
+    )
 
 
 def last_error(output: str) -> str:

@@ -38,11 +38,15 @@ def child_environment(place: Place, ros: SourcedRos | None) -> dict[str, str]:
 
 
 def run_logged(
-    command: Sequence[str], env: Mapping[str, str], log: Path, explain: Callable[[str, str], str], keep: int = -1
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    explain: Callable[[str, str], str],
+    keep: int = -1,
 ) -> None:
     """Run a command with its output in the log; raise SetupError with the explained output where it fails.
 
-    `keep` is a file descriptor the command inherits (the lock, so that it holds until the last writer is gone).
+    `keep` is a descriptor the command inherits (the lock, so that it holds until the last writer is gone).
     """
     printed: list[str] = []
     with log.open("a", encoding="utf-8") as sink:
@@ -91,7 +95,7 @@ def make_venv(place: Place, python: str, version: str, ros: SourcedRos | None, k
 def explain_venv(output: str, log: str) -> str:
     """Return the sentence for a Python that cannot make a virtual environment."""
     if "ensurepip" in output or "No module named venv" in output:
-        return "this Python has no venv module: install it, for instance the package python3-venv (Debian, Ubuntu)."
+        return "this Python has no venv module: install it, for instance by python3-venv (Debian, Ubuntu)."
     return explain_pip(output, log).replace("pip failed", "the virtual environment could not be made")
 
 
@@ -100,7 +104,9 @@ def venv_works(place: Place, version: str, ros: SourcedRos | None, env: Mapping[
     check = "import sys, pip; print('.'.join(map(str, sys.version_info[:3])))"
     try:
         done = subprocess.run([str(place.python), "-c", check], env=dict(env), capture_output=True, text=True)
-        shared = "include-system-site-packages = true" in (place.venv / "pyvenv.cfg").read_text(encoding="utf-8")
+        shared = "include-system-site-packages = true" in (place.venv / "pyvenv.cfg").read_text(
+            encoding="utf-8"
+        )
     except OSError:
         return False
     return done.returncode == 0 and done.stdout.strip() == version and shared == (ros is not None)
@@ -119,18 +125,29 @@ def drop_half_installed(place: Place) -> None:
 def install_packages(place: Place, ros: SourcedRos | None, numpy: str, keep: int) -> None:
     """Install what the locks name. `numpy` is the version the sourced ROS 2 was built with, or empty.
 
-    The locks are complete, so nothing is resolved; only torch's own accelerator libraries, which depend on the
-    machine and are in no lock, are added by a second call.
+    The locks are complete, so nothing is resolved; only torch's own accelerator libraries, which depend on
+    the machine and are in no lock, are added by a second call.
     """
     names = ["base", "test"] + (["ros"] if ros is None else [])
-    skip = ["numpy"] if numpy.startswith("1.") else []  # interfaces compiled for numpy 1 do not load with numpy 2
+    skip = (
+        ["numpy"] if numpy.startswith("1.") else []
+    )  # interfaces compiled for numpy 1 do not load with numpy 2
     lines = [line for name in names for line in lock_lines(read_lock(place, name), skip)]
     env = child_environment(place, ros)
     if not has_cmake(env):
         lines += lock_lines(read_lock(place, "build"))
     wanted = place.venv / "requirements.txt"
     wanted.write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
-    pip = [str(place.python), "-m", "pip", "install", "--retries", "2", "--disable-pip-version-check", "--no-input"]
+    pip = [
+        str(place.python),
+        "-m",
+        "pip",
+        "install",
+        "--retries",
+        "2",
+        "--disable-pip-version-check",
+        "--no-input",
+    ]
     run_logged([*pip, "--no-deps", "--prefer-binary", "-r", str(wanted)], env, place.log, explain_pip, keep)
     torch = [line for line in lines if line.startswith("torch==")]
     run_logged([*pip, "--prefer-binary", *torch], env, place.log, explain_pip, keep)
