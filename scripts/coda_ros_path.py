@@ -1,7 +1,8 @@
 """Lets this virtual environment find the libraries of its interfaces beside a sourced ROS 2.
 
-Copied into the environment by the set-up and imported when its Python starts. The loader reads LD_LIBRARY_PATH
-only at the start of a process, so Python is started once more where the path lacks the environment's own folder.
+Copied into the environment by the set-up and imported when its Python starts. The loader reads
+LD_LIBRARY_PATH only at the start of a process, so Python is started once more where the path lacks the
+folder of this environment.
 """
 
 import os

@@ -23,8 +23,9 @@ def explain_pip(output: str, log: str) -> str:
         return disk_full("while packages were installed")
     if NO_NETWORK.search(output):
         return (
-            "the package index cannot be reached, so nothing could be installed: connect to the network (or "
-            f"point pip at an index that can be reached) and run make again, it continues where it stopped ({log})."
+            "the package index cannot be reached, so nothing could be installed: connect to the network "
+            "(or point pip at an index that can be reached) and run make again; it continues where it stopped "
+            f"({log})."
         )
     missing = NOT_FOUND.search(output)
     if missing:
