@@ -131,7 +131,7 @@ def box_inertia(mass: float, half_extents: Sequence[float]) -> Array:
 
 def _inertia(spec: EnvironmentSpec, limits: ValidityLimits) -> Iterator[Rejection]:
     for entity in spec.entities:
-        if min(entity.half_extents) < limits.size_low:
+        if getattr(entity, "role", "") != "marker" and min(entity.half_extents) < limits.size_low:
             thin = 2 * min(entity.half_extents)
             message = f"{entity.name} is {thin:.4f} m thin, expected {2 * limits.size_low} m or more"
             yield Rejection("inertia", entity.name, message)

@@ -231,8 +231,8 @@ def _objects(
     for number, item in enumerate(items):
         gap = ranges.draw("clutter", "gap", rng)
 
-        def mirrored() -> tuple[float, float]:
-            x, y = draw_position(ranges, rng)
+        def mirrored(thing: str = "other" if number else "object") -> tuple[float, float]:
+            x, y = draw_position(ranges, rng, thing)
             return x, -_sign(side) * y
 
         x, y = layout.place(mirrored, item.radius, gap)
