@@ -1,0 +1,253 @@
+"""Episodes in worker processes: shared out by family, saved under the artifact root, resumed by identity."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import selectors
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coda_nodes.simulator.rollout import variant
+from coda_nodes.world import errors
+from coda_nodes.world.action import CHUNK_STEPS
+from coda_nodes.world.artifacts import ArtifactRoot
+from coda_nodes.world.episode import Episode, EpisodeSummary, episode_key
+from coda_nodes.world.errors import ArtifactError, CodaError, SimulationError
+from coda_nodes.world.spec import EnvironmentSpec
+
+log = logging.getLogger(__name__)
+
+PART = 25
+"""Episodes of one task at most. How specifications are shared out depends on their order only, not on the number of
+workers, so that a policy sees the same batches on every machine."""
+ATTEMPTS = 2
+"""Times a task is given out before a worker's death counts as the task's fault."""
+THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+Progress = Callable[[int, int, Sequence[EpisodeSummary]], None]
+"""Called with episodes done, episodes in all, and those just finished."""
+
+
+@dataclass
+class _Task:
+    """Episodes that run together, and their places in the list asked for."""
+
+    places: list[int]
+    message: bytes
+    attempts: int = 0
+
+
+class _Process:
+    """A worker process and its two pipes."""
+
+    def __init__(self, root: Path, capacity: int) -> None:
+        # the kernel ties a child to the thread that started it: only the main thread surely outlives the work
+        tied = os.getpid() if threading.current_thread() is threading.main_thread() else 0
+        package = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "coda_nodes.simulator.worker", str(root), str(capacity), str(tied)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **THREADS, "PYTHONPATH": path},
+        )
+        self.task: _Task | None = None
+
+    def give(self, task: _Task) -> None:
+        """Send a task. A worker that is gone is found out when its answer is read."""
+        task.attempts += 1
+        self.task = task
+        try:
+            self.process.stdin.write(task.message)  # type: ignore[union-attr]
+            self.process.stdin.flush()  # type: ignore[union-attr]
+        except BrokenPipeError:
+            log.debug("worker %d is gone", self.process.pid)
+
+    def answer(self) -> dict[str, Any] | None:
+        """Answer to the task given; None when the worker died."""
+        line = self.process.stdout.readline()  # type: ignore[union-attr]
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def end(self) -> None:
+        """Stop the worker at once and wait for it."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                pipe.close()  # type: ignore[union-attr]
+            except BrokenPipeError:
+                log.debug("worker %d left input unread", self.process.pid)
+
+
+class RolloutPool:
+    """Worker processes that run episodes. Started when first needed, kept until ``close``; a context manager."""
+
+    def __init__(self, workers: int, root: ArtifactRoot, capacity: int = PART) -> None:
+        if workers < 1:
+            raise SimulationError(f"{workers} workers, expected 1 or more")
+        self.root = root
+        self._count, self._capacity = workers, capacity
+        self._processes: list[_Process] = []
+
+    def __enter__(self) -> RolloutPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Workers alive."""
+        return [worker.process.pid for worker in self._processes if worker.process.poll() is None]
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._processes:
+            worker.end()
+        self._processes = []
+
+    def run(
+        self, specs: Sequence[EnvironmentSpec], actor: str = "expert", seed: int = 0, execute: int = CHUNK_STEPS,
+        noise: float | None = None, record_physics: bool = False, on_progress: Progress | None = None,
+        starts: Sequence[tuple[str, int] | None] | None = None,
+    ) -> list[EpisodeSummary]:
+        """Run one episode per specification and save it; return the summaries in the order given.
+
+        Args:
+            actor: ``expert``, ``hold`` or the hash of a checkpoint under the root.
+            seed: seed of every episode; a specification listed again gets the next one (seed + 1, ...).
+            starts: (episode hash, chunk) of the recorded physics state to start from, or None, per specification.
+
+        Episodes saved before are not run again. Workers save each task's episodes before they answer, so that whatever
+        is killed loses no finished episode.
+
+        Raises:
+            CodaError: what a worker reported, under its own type.
+            SimulationError: a task's worker died twice.
+        """
+        begins = list(starts) if starts is not None else [None] * len(specs)
+        if len(begins) != len(specs):
+            raise SimulationError(f"{len(specs)} specifications, {len(begins)} starts")
+        seeds, variants = _seeds(specs, begins, seed), [variant(execute, noise, _start_text(s)) for s in begins]
+        found: list[EpisodeSummary | None] = [
+            self._saved(episode_key(spec, one, actor, name), record_physics)
+            for spec, one, name in zip(specs, seeds, variants, strict=True)
+        ]
+        settings = {"actor": actor, "execute": execute, "noise": noise, "record_physics": record_physics}
+        tasks = deque(_Task(places, _message(places, specs, seeds, begins, variants, settings))
+                      for places in _share(specs, [one is None for one in found]))
+        report = lambda fresh: on_progress and on_progress(sum(one is not None for one in found), len(specs), fresh)  # noqa: E731
+        report([])
+        try:
+            self._work(tasks, found, report)
+        except BaseException:
+            self.close()  # nothing half-asked may stay in the pipes
+            raise
+        return [one for one in found if one is not None]
+
+    def _work(self, tasks: deque[_Task], found: list[EpisodeSummary | None], report: Callable[[list[EpisodeSummary]], Any]) -> None:
+        wanted = min(self._count, len(tasks))
+        self._processes = [worker for worker in self._processes if worker.process.poll() is None]
+        while len(self._processes) < wanted:
+            self._processes.append(_Process(self.root.path, self._capacity))
+        with selectors.DefaultSelector() as ready:
+            for worker in self._processes[:wanted]:
+                worker.give(tasks.popleft())
+                ready.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+            while ready.get_map():
+                for key, _ in ready.select():
+                    self._collect(key.data, ready, tasks, found, report)
+
+    def _collect(
+        self, worker: _Process, ready: selectors.BaseSelector, tasks: deque[_Task], found: list[EpisodeSummary | None],
+        report: Callable[[list[EpisodeSummary]], Any],
+    ) -> None:
+        task, answer = worker.task, worker.answer()
+        assert task is not None
+        if answer is None:
+            ready.unregister(worker.process.stdout)  # type: ignore[arg-type]
+            worker = self._replace(worker, task)
+            ready.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
+            worker.give(task)
+            return
+        if "error" in answer:
+            raise _error(answer["error"], answer["message"])
+        fresh = [EpisodeSummary(**summary) for summary in answer["episodes"]]
+        for place, summary in zip(task.places, fresh, strict=True):
+            found[place] = summary
+        report(fresh)
+        if tasks:
+            worker.give(tasks.popleft())
+        else:
+            ready.unregister(worker.process.stdout)  # type: ignore[arg-type]
+
+    def _replace(self, dead: _Process, task: _Task) -> _Process:
+        code = dead.process.wait()
+        log.warning("worker %d ended with code %d; its %d episodes are run again", dead.process.pid, code, len(task.places))
+        if task.attempts >= ATTEMPTS:
+            raise SimulationError(f"a worker ended {ATTEMPTS} times (code {code}) on the same {len(task.places)} episodes")
+        dead.end()
+        fresh = _Process(self.root.path, self._capacity)
+        self._processes[self._processes.index(dead)] = fresh
+        return fresh
+
+    def _saved(self, key: str, physics: bool) -> EpisodeSummary | None:
+        """Summary of an episode already under the root; None where it is missing, damaged or lacks what is asked for."""
+        path = self.root.episode(key)
+        if not path.exists():
+            return None
+        try:
+            episode = Episode.load(path)
+        except ArtifactError as error:
+            log.warning("%s; it is run again", error)
+            return None
+        return None if physics and episode.physics_states is None else EpisodeSummary.of(episode)
+
+
+def _seeds(specs: Sequence[EnvironmentSpec], starts: Sequence[Any], seed: int) -> list[int]:
+    seen: Counter[tuple[str, str]] = Counter()
+    seeds = []
+    for spec, start in zip(specs, starts, strict=True):
+        key = (spec.content_hash, _start_text(start))
+        seeds.append(seed + seen[key])
+        seen[key] += 1
+    return seeds
+
+
+def _start_text(start: tuple[str, int] | None) -> str:
+    return "" if start is None else f"{start[0]}:{start[1]}"
+
+
+def _share(specs: Sequence[EnvironmentSpec], missing: Sequence[bool]) -> list[list[int]]:
+    """Places of the episodes of each task: one family and robot, in even parts of at most ``PART``."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, spec in enumerate(specs):
+        groups.setdefault((spec.family, spec.robot), []).append(place)
+    parts = []
+    for places in groups.values():
+        count = -(-len(places) // PART)
+        for k in range(count):
+            part = places[k * len(places) // count : (k + 1) * len(places) // count]
+            parts.append([place for place in part if missing[place]])
+    return [part for part in parts if part]
+
+
+def _message(
+    places: Sequence[int], specs: Sequence[EnvironmentSpec], seeds: Sequence[int], starts: Sequence[Any],
+    variants: Sequence[str], settings: dict[str, Any],
+) -> bytes:
+    task = {
+        "specs": [specs[i].to_json() for i in places], "seeds": [seeds[i] for i in places],
+        "starts": [starts[i] for i in places], "variants": [variants[i] for i in places], **settings,
+    }
+    return json.dumps(task).encode() + b"\n"
+
+
+def _error(kind: str, message: str) -> CodaError:
+    cause = getattr(errors, kind, SimulationError)
+    return cause(message) if issubclass(cause, CodaError) else SimulationError(message)
