@@ -1,0 +1,123 @@
+"""``coda train``: co-evolve environments and a policy, and say what that bought."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import tyro
+from rich.console import Console
+
+from coda_nodes.cli.options import parse, with_help
+from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.report.terminal import RunView, summary_table
+from coda_nodes.world.artifacts import ArtifactRoot
+from coda_nodes.world.config import from_mapping
+from coda_nodes.world.errors import ArtifactError, NotAvailableError
+from coda_nodes.world.records import Summary
+
+LEAST_DISK = 500 * 2**20
+"""Free disk that a run needs to begin [bytes]."""
+Settings = with_help(TrainConfig)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Run the loop; the same command continues a run that was cut short."""
+
+    settings: Annotated[Any, tyro.conf.arg(constructor=Settings)] = field(default_factory=Settings)
+    out: Path = Path("runs/train")
+    """Folder of the run."""
+    simulator: str = "mujoco"
+    """mujoco (embedded) or gazebo."""
+    domain_id: Optional[int] = None
+    """ROS domain id; by default ROS_DOMAIN_ID or a free one."""
+    in_process: bool = False
+    """Run the same loop in this process without ROS, for debugging."""
+    fresh: bool = False
+    """Throw away an earlier run in the folder instead of continuing it."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the verb."""
+    console = Console()
+    console.print("coda: starting", highlight=False)
+    options = parse(Options, words, "train", __doc__ or "")
+    config = from_mapping(TrainConfig, asdict(options.settings))
+    _check(options, config)
+    root = _prepare(options)
+    with RunView(console) as view:
+        _loop(options, config, root, view)
+    if config.held_out_environments:
+        _evaluate_final(root, config.workers)
+    _finish(root, console)
+    return 0
+
+
+def _check(options: Options, config: TrainConfig) -> None:
+    """Refuse what this version cannot do before anything is started."""
+    if options.simulator != "mujoco":
+        raise NotAvailableError(f"--simulator {options.simulator}: only the embedded simulator (mujoco) is part of this version")
+    if config.critic != "state":
+        raise NotAvailableError(f"--critic {config.critic}: only the state critic is part of this version")
+    if config.regime == "no_expert" and config.rounds:
+        raise NotAvailableError(
+            "--regime no_expert: learning from own rollouts is not part of this version; use --regime expert, "
+            "or --rounds 0 for imitation alone"
+        )
+
+
+def _prepare(options: Options) -> ArtifactRoot:
+    if options.fresh and options.out.exists():
+        if not (options.out / "config.json").exists():
+            raise ArtifactError(f"{options.out} is not the folder of a run (no config.json); nothing was deleted")
+        shutil.rmtree(options.out)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(options.out).free
+    except OSError as error:
+        raise ArtifactError(f"cannot create {options.out}: {error.strerror or error}") from error
+    if free < LEAST_DISK:
+        raise ArtifactError(f"{options.out} has {free // 2**20} MB of disk left; a run needs {LEAST_DISK // 2**20} MB")
+    return ArtifactRoot(options.out.resolve())
+
+
+def _loop(options: Options, config: TrainConfig, root: ArtifactRoot, view: RunView) -> None:
+    if options.in_process:
+        from coda_nodes.conductor.local import LocalPorts
+        from coda_nodes.conductor.run import run as run_loop
+
+        with LocalPorts(root, config.workers, config.seed) as ports:
+            run_loop(config, ports, root, view.show)
+        return
+    from coda_nodes.ros.graph import GraphConfig
+    from coda_nodes.ros.train_client import run_training
+
+    graph = GraphConfig(
+        root=str(root.path), simulator=options.simulator, critic=config.critic, seed=config.seed, workers=config.workers
+    )
+    run_training(asdict(config), graph, root.path, options.domain_id, view.show)
+
+
+def _evaluate_final(root: ArtifactRoot, workers: int) -> None:
+    """Open held_out in a process of its own, on the frozen checkpoints of the finished run."""
+    command = [sys.executable, "-m", "coda_nodes.cli.main", "evaluate", "--final", str(root.path), "--workers", str(workers)]
+    status = subprocess.run(command, check=False).returncode
+    if status:
+        raise ArtifactError(f"the final evaluation ended with status {status}; repeat it: coda evaluate --final {root.path}")
+
+
+def _finish(root: ArtifactRoot, console: Console) -> None:
+    from coda_nodes.report.html import write_report
+
+    summary = Summary.model_validate_json((root.path / "summary.json").read_text())
+    console.print(summary_table(summary))
+    if summary.held_out_difference:
+        mean, low, high = (100 * value for value in summary.held_out_difference)
+        console.print(f"held-out success changed by {mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})", highlight=False)
+    console.print(f"summary: {root.path / 'summary.json'}\nreport:  {write_report(root)}", highlight=False)
