@@ -98,7 +98,7 @@ def describe_graph(kind: str, config: GraphConfig) -> list[NodeProcess]:
 
 
 def _parameters(name: str, config: GraphConfig) -> dict[str, Value]:
-    shared: dict[str, Value] = {"root": config.root, "use_sim_time": config.use_sim_time}
+    shared: dict[str, Value] = {"artifact_root": config.root, "use_sim_time": config.use_sim_time}
     own: dict[str, dict[str, Value]] = {
         "simulator": {"simulator": config.simulator, "workers": config.workers},
         "generator": {"seed": config.seed},

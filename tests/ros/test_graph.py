@@ -22,7 +22,7 @@ def test_all_nodes_share_the_artifact_root_and_the_clock():
         graph = describe_graph(kind, GraphConfig(root="/run", use_sim_time=True))
         assert [node.name for node in graph] == list(names)
         for node in graph:
-            assert node.parameters["root"] == "/run" and node.parameters["use_sim_time"] is True
+            assert node.parameters["artifact_root"] == "/run" and node.parameters["use_sim_time"] is True
             assert node.module == f"coda_nodes.{node.executable}.node"
 
 
