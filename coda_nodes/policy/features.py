@@ -23,9 +23,12 @@ OBSERVATION_LAYOUT = "entities relative to tool, v1"
 """Stored in every checkpoint; changes whenever a feature is added, removed or redefined."""
 SCALES = (0.02, 0.08, 0.3)
 """Lengths [m] at which ``tanh`` of a relative position is given."""
-MAX_RANK = 4
+MAX_MENTIONS = 8
+"""Mentions that are told apart by their number; later ones count as the last of these."""
+ROLE_TEXTS = 4
+"""Sentences that tell the role of an entity, see ``Features.role``."""
 ENTITY_SIZE = 3 + 3 * len(SCALES) + 4 + 6 + 6 + 3 + 4
-FLAG_SIZE = 3 + MAX_RANK
+FLAG_SIZE = 3 + 2 * MAX_MENTIONS
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
@@ -45,12 +48,14 @@ class Features:
     entity: Floats
     """Shape (n, K, ENTITY_SIZE)."""
     flags: Floats
-    """Mentioned, score, mentioned again, one-hot rank. Shape (n, K, FLAG_SIZE)."""
+    """Mentioned, score, mentioned again, number of first and last mention. Shape (n, K, FLAG_SIZE)."""
     name: Indices
-    """Rows of the name (n, K), of the words before first and last mention (n, K) twice, of the task (n,)."""
-    first: Indices
-    last: Indices
+    """Rows of the names. Shape (n, K)."""
+    role: Indices
+    """Rows of the words before first and last mention, of the steps with first and last mention.
+    Shape (n, K, ROLE_TEXTS)."""
     task: Indices
+    """Rows of the whole instruction without names. Shape (n,)."""
     present: NDArray[np.bool_]
     """Shape (n, K)."""
     table: Floats
@@ -62,12 +67,10 @@ class Features:
 
     def compact(self) -> Features:
         """Keep only the table rows in use."""
-        used = np.unique(
-            np.concatenate([[0], *(index.ravel() for index in (self.name, self.first, self.last, self.task))])
-        )
+        used = np.unique(np.concatenate([[0], self.name.ravel(), self.role.ravel(), self.task.ravel()]))
         place = np.zeros(len(self.table), dtype=np.int64)
         place[used] = np.arange(len(used))
-        moved = {key: place[getattr(self, key)] for key in ("name", "first", "last", "task")}
+        moved = {key: place[getattr(self, key)] for key in ("name", "role", "task")}
         return Features(
             **{**dict((f.name, value) for f, value in self._items()), **moved, "table": self.table[used]}
         )
@@ -82,8 +85,7 @@ class SceneLanguage:
 
     task: int
     name: Indices
-    first: Indices
-    last: Indices
+    role: Indices
     flags: Floats
 
 
@@ -105,13 +107,13 @@ class FeatureEncoder:
         """Sentence rows and flags of one scene."""
         key = (instruction, names)
         if key not in self._scenes:
-            grounding = ground(instruction, names, self.encoder.similarity)
+            said = ground(instruction, names, self.encoder.similarity)
+            roles = (said.first_texts, said.last_texts, said.first_clauses, said.last_clauses)
             self._scenes[key] = SceneLanguage(
-                task=int(self._index([grounding.task_text])[0]),
+                task=int(self._index([said.task_text])[0]),
                 name=self._index(names),
-                first=self._index(grounding.first_texts),
-                last=self._index(grounding.last_texts),
-                flags=_flags(grounding),
+                role=np.stack([self._index(texts) for texts in roles], axis=-1),
+                flags=_flags(said),
             )
         return self._scenes[key]
 
@@ -133,8 +135,7 @@ class FeatureEncoder:
             entity=np.pad(entity, ((0, 0), (0, pad), (0, 0))).astype(np.float32),
             flags=gather("flags"),
             name=gather("name"),
-            first=gather("first"),
-            last=gather("last"),
+            role=gather("role"),
             task=np.array([s.task for s in scenes], dtype=np.int64),
             present=np.pad(observation.present, ((0, 0), (0, pad))),
             table=self._table,
@@ -220,9 +221,10 @@ def rotation_matrix(quaternion_xyzw: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _flags(grounding: Grounding) -> Floats:
-    ranks = (grounding.rank[:, None] == np.arange(MAX_RANK)).astype(np.float32)
-    columns = [grounding.mentions > 0, grounding.score, grounding.mentions > 1]
-    return np.concatenate([np.stack(columns, axis=-1).astype(np.float32), ranks], axis=-1)
+    number = np.minimum(np.stack([grounding.first, grounding.last], axis=1), MAX_MENTIONS - 1)
+    one_hot = (number[..., None] == np.arange(MAX_MENTIONS)).reshape(len(number), -1)
+    columns = [grounding.first >= 0, grounding.score, grounding.last > grounding.first]
+    return np.concatenate([np.stack(columns, axis=-1), one_hot], axis=-1).astype(np.float32)
 
 
 def _padded(values: NDArray, slots: int) -> NDArray:

@@ -44,6 +44,7 @@ _PHRASE_END = frozenset(
     | {"after", "before", "first", "please", "while"}
 )
 _WORD = re.compile(r"[a-z0-9_-]+")
+_NEXT_CLAUSE = re.compile(r",? (?:and )?then\b|;|\.(?= )")
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,14 @@ class Grounding:
     """Words that lead to the first mention of each entity; empty where it is not mentioned."""
     last_texts: tuple[str, ...]
     """The same for the last mention."""
-    rank: NDArray[np.int64]
-    """0 for the entity mentioned first, and so on; -1 where not mentioned. Shape (K,)."""
-    mentions: NDArray[np.int64]
-    """How often each entity is mentioned. Shape (K,)."""
+    first_clauses: tuple[str, ...]
+    """The step ("..., then ...") that holds the first mention, every mention replaced by "something"."""
+    last_clauses: tuple[str, ...]
+    """The same for the last mention."""
+    first: NDArray[np.int64]
+    """Number of the first mention, counted over all mentions from 0; -1 where not mentioned. Shape (K,)."""
+    last: NDArray[np.int64]
+    """Number of the last mention. Shape (K,)."""
     score: NDArray[np.float32]
     """1 for a literal mention, the similarity for a paraphrased one, 0 for none. Shape (K,)."""
 
@@ -149,27 +154,44 @@ def _paraphrased(
 
 
 def _summarise(text: str, mentions: Sequence[Mention], count: int) -> Grounding:
-    first, last = [""] * count, [""] * count
-    rank, times, score = np.full(count, -1), np.zeros(count, dtype=int), np.zeros(count, dtype=np.float32)
-    pieces, position = [], 0
-    for mention in mentions:
-        between = text[position : mention.start]
-        context = _context(between)
-        if not first[mention.entity]:
-            first[mention.entity] = context
-            rank[mention.entity] = rank.max() + 1
-        last[mention.entity] = context
-        times[mention.entity] += 1
+    contexts, clauses = [""] * (2 * count), [""] * (2 * count)
+    number, score = np.full(2 * count, -1), np.zeros(count, dtype=np.float32)
+    position = 0
+    for i, mention in enumerate(mentions):
+        start, end = _clause(text, mention)
+        leading = text[max(position, start) : mention.start]
+        places = [count + mention.entity] + ([mention.entity] if number[mention.entity] < 0 else [])
+        for place in places:
+            contexts[place], number[place] = _context(leading), i
+            clauses[place] = _masked(text, mentions, start, end)
         score[mention.entity] = mention.score
-        pieces += [between, "something"]
         position = mention.end
-    task = " ".join("".join([*pieces, text[position:]]).split())
-    task = re.sub(r"\b(the|a|an) something\b", "something", task)
-    return Grounding(task, tuple(first), tuple(last), rank, times, score)
+    return Grounding(
+        _masked(text, mentions, 0, len(text)), tuple(contexts[:count]), tuple(contexts[count:]),
+        tuple(clauses[:count]), tuple(clauses[count:]), number[:count], number[count:], score,
+    )  # fmt: skip
 
 
-def _context(between: str) -> str:
-    words = _WORD.findall(between)
+def _clause(text: str, mention: Mention) -> tuple[int, int]:
+    """Start and end of the step in which an entity is mentioned."""
+    breaks = list(_NEXT_CLAUSE.finditer(text))
+    start = max((b.end() for b in breaks if b.end() <= mention.start), default=0)
+    end = min((b.start() for b in breaks if b.start() >= mention.end), default=len(text))
+    return start, end
+
+
+def _masked(text: str, mentions: Sequence[Mention], start: int, end: int) -> str:
+    pieces, position = [], start
+    for mention in mentions:
+        if start <= mention.start and mention.end <= end:
+            pieces += [text[position : mention.start], "something"]
+            position = mention.end
+    plain = " ".join("".join([*pieces, text[position:end]]).split())
+    return re.sub(r"\b(the|a|an) something\b", "something", plain).strip(" ,.")
+
+
+def _context(leading: str) -> str:
+    words = _WORD.findall(leading)
     while words and words[-1] in _ARTICLES:
         words.pop()
     return " ".join([*words[-CONTEXT_WORDS:], "it"])

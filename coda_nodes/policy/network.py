@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from coda_nodes.policy.features import ENTITY_SIZE, FLAG_SIZE, Features, robot_size
+from coda_nodes.policy.features import ENTITY_SIZE, FLAG_SIZE, ROLE_TEXTS, Features, robot_size
 from coda_nodes.policy.language import EMBEDDING_SIZE
 from coda_nodes.policy.normalization import POSE_SIZE, Normalization
 from coda_nodes.world.action import CHUNK_STEPS
@@ -49,8 +49,7 @@ class NetworkInput:
     entity: Tensor
     flags: Tensor
     name: Tensor
-    first: Tensor
-    last: Tensor
+    role: Tensor
     task: Tensor
     present: Tensor
     table: Tensor
@@ -98,9 +97,8 @@ class PolicyNetwork(nn.Module):
         self.project = nn.Linear(EMBEDDING_SIZE, words)
         self.role = nn.Linear(EMBEDDING_SIZE, words)
         self.numbers = nn.Linear(ENTITY_SIZE + FLAG_SIZE, width)
-        self.words = nn.ModuleDict(
-            {key: nn.Linear(words, width, bias=False) for key in ("name", "first", "last")}
-        )
+        self.name = nn.Linear(words, width, bias=False)
+        self.roles = nn.ModuleList(nn.Linear(words, width, bias=False) for _ in range(ROLE_TEXTS))
         self.embed_entity = nn.Linear(width, width)
         self.embed_robot = _mlp(robot_size(joints) + words, width, width)
         self.layers = nn.ModuleList(_Layer(width, config.heads) for _ in range(config.layers))
@@ -120,11 +118,10 @@ class PolicyNetwork(nn.Module):
         robot = ((scene.robot - self.robot_mean) / self.robot_std).clamp(-_CLIP, _CLIP)
         entity = ((scene.entity - self.entity_mean) / self.entity_std).clamp(-_CLIP, _CLIP)
         words, roles = self.project(scene.table), self.role(scene.table)
-        names = self.words["name"](words)[
-            scene.name
-        ]  # projected per sentence, not per entity: sentences are few
-        said = self.words["first"](roles)[scene.first] + self.words["last"](roles)[scene.last]
-        said = said + (names if keep_names is None else names * keep_names)
+        names = self.name(words)[scene.name]  # projected per sentence, not per entity: sentences are few
+        said = names if keep_names is None else names * keep_names
+        for k, layer in enumerate(self.roles):
+            said = said + layer(roles)[scene.role[..., k]]
         tokens = self.embed_entity(F.silu(self.numbers(torch.cat([entity, scene.flags], dim=-1)) + said))
         head = self.embed_robot(torch.cat([robot, words[scene.task]], dim=-1))
         tokens = torch.cat([head[:, None], tokens], dim=1)
