@@ -19,6 +19,8 @@ GRIP_HEIGHT = 0.012
 """Height over the handle's centre at which it is pinched: the palm stays off the cabinet's top [m]."""
 PULL_SPEED = 0.20
 """[m/s]"""
+OVER_TOP = 0.04
+"""Tool height over the cabinet's top on the way to the handle [m]."""
 OVERDRIVE = 0.01
 """How far beyond the end of the travel a drawer is pushed or pulled [m]."""
 WIDE_ENOUGH = 0.80
@@ -30,7 +32,7 @@ DROP = 0.012
 YAW_MIDDLE, YAW_ROOM = 0.5, 2.45
 """Tool yaws relative to the bearing of the hand that the last joint reaches: middle and half range [rad]."""
 GOAL_SHARE = {"open": 1.0, "close": 0.0, "turn_on": 1.0, "turn_off": 0.0}
-DONE_SHARE = {"open": (0.9, 9.0), "close": (-9.0, 0.045), "turn_on": (0.9, 9.0), "turn_off": (-9.0, 0.1)}
+DONE_SHARE = {"open": (0.88, 9.0), "close": (-9.0, 0.05), "turn_on": (0.88, 9.0), "turn_off": (-9.0, 0.12)}
 """Shares of the travel between which a part counts as done: a little more than its predicate asks."""
 
 
@@ -49,7 +51,7 @@ class ArticulatedExpert:
         done = np.stack([self._done(view, p) for p in range(self.parts.count)], axis=1)
         part = self.parts.current(done)
         kind, subject = self.parts.pick(self.parts.kind, part), self.parts.pick(self.parts.subject, part)
-        share = self._share(view, self.drawer)
+        share = self._start_share(view, self.drawer)
         held_thing = view.of(view.held, subject)
         put_in = kind == "put_in"
         widening = put_in & ~held_thing & (share < WIDE_ENOUGH)
@@ -74,14 +76,20 @@ class ArticulatedExpert:
         kind, subject = self.parts.kind[:, p], self.parts.subject[:, p]
         low, high = np.array([DONE_SHARE.get(name, (0.0, 0.0)) for name in kind]).T
         slot = np.where(np.isin(kind, ("open", "close")), self.drawer, self.knob)
-        share = self._share(view, slot)
+        # as it was, not as foreseen: else a part would be left before the joint has followed the hand
+        share = self._start_share(view, slot)
         place, reach, room = self._in_tray(view, subject)
         inside = (np.abs(place) + reach <= room + 0.002)[:, :2].all(1)
         inside &= place[:, 2] - reach[:, 2] + room[:, 2] < room[:, 2] - 0.005
         return np.where(kind == "put_in", inside & ~view.of(view.held, subject), (share > low) & (share < high))
 
+    def _start_share(self, view: View, slot: Slots) -> Array:
+        """Share of the joint's travel at the start of the chunk. Shape (n,)."""
+        low, high = np.moveaxis(view.of(view.state.entity_joint_range, slot), -1, 0)
+        return (view.of(view.state.entity_joint_value, slot) - low) / np.maximum(high - low, 1e-9)
+
     def _share(self, view: View, slot: Slots) -> Array:
-        """Share of the joint's travel, moved along with the hand that holds it. Shape (n,)."""
+        """The same, moved along with the hand that holds it. Shape (n,)."""
         low, high = np.moveaxis(view.of(view.state.entity_joint_range, slot), -1, 0)
         value = view.of(view.state.entity_joint_value, slot)
         moved = view.of(view.position, slot) - view.of(view.state.entity_position_base, slot)
@@ -107,7 +115,8 @@ class ArticulatedExpert:
         target[:, 2] = grasp.point[:, 2]
         n = len(yaw)
         slide = Command(target, grasp.yaw, np.zeros(n), np.full(n, PULL_SPEED))
-        return fetch(view, slot, grasp).where(view.of(view.held, slot), slide)
+        over = view.top(slot) + OVER_TOP
+        return fetch(view, slot, grasp, over).where(view.of(view.held, slot), slide)
 
     def _turn(self, view: View, goal: Array) -> Command:
         """Pinch the bar across and turn with it; the side is chosen so that the wrist can go all the way."""

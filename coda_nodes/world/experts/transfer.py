@@ -48,8 +48,11 @@ def transfer(view: View, slot: Slots, destination: Destination, cylinder: Mask, 
     return fetch(view, slot, grasp).where(holding, deliver(view, slot, destination))
 
 
-def fetch(view: View, slot: Slots, grasp: Grasp) -> Command:
-    """Go to the grasp with open fingers and close them; after an empty closing, rise and try again."""
+def fetch(view: View, slot: Slots, grasp: Grasp, height: float | Array = 0.0) -> Command:
+    """Go to the grasp with open fingers and close them; after an empty closing, rise and try again.
+
+    On the way the tool stays at ``height`` [m] or higher.
+    """
     error = grasp.point - view.tool
     sideways = np.hypot(error[:, 0], error[:, 1])
     turned = np.abs(wrap(grasp.yaw - view.yaw)) < ALIGNED
@@ -59,7 +62,7 @@ def fetch(view: View, slot: Slots, grasp: Grasp) -> Command:
     goal = grasp.point.copy()
     wait = ~there & ~(turned & open_enough)
     goal[:, 2] += np.where(wait | missed, HOVER, 0.0)
-    cruise = np.maximum(skyline(view, slot) + CLEARANCE, grasp.point[:, 2] + HOVER)
+    cruise = np.maximum.reduce([skyline(view, slot) + CLEARANCE, grasp.point[:, 2] + HOVER, height + 0.0 * goal[:, 2]])
     position = funnel(view.tool, goal, cruise)
     close = there & ~missed
     position = np.where(close[:, None], grasp.point, position)
