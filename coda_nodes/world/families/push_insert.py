@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +31,10 @@ SINGLE = "single"
 MOST_MOVABLES = 5
 PUSH_ROOM = 0.09
 """Room behind a pushed object that stays free for the hand [m]."""
+FINGER_ROOM, PALM_ROOM = 0.03, 0.105
+"""Half width of the lane in which fingers push, and of what the palm above them sweeps, 20 cm wide [m]."""
+LOW = 0.045
+"""Things up to this height pass under the palm of a pushing hand [m]."""
 MARKER_HALF_HEIGHT = 0.001
 """[m]"""
 HORIZONS = {"push": 240, "insert": 240}
@@ -109,6 +114,28 @@ def _stages(atom: Atom, number: int) -> tuple[Stage, ...]:
     )
 
 
+class Table:
+    """What has been placed, once with the lane of the push as wide as fingers, once as wide as the palm."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.layouts = {low: Layout(rng) for low in (True, False)}
+
+    def place(self, draw: Callable[[], tuple[float, float]], radius: float, gap: float, height: float) -> tuple[float, float]:
+        """Room for a thing of ``height`` [m]: a low one may stand where only the palm passes."""
+        x, y = self.layouts[height <= LOW].place(draw, radius, gap)
+        self.layouts[height > LOW].placed.append(Footprint(x, y, radius))
+        return x, y
+
+    def keep_free(self, start: tuple[float, float], end: tuple[float, float], radius: float) -> None:
+        """Keep the lane of a push of an object of ``radius`` [m] free."""
+        way = np.array(end) - start
+        length = max(float(np.linalg.norm(way)), 1e-6)
+        for along in np.arange(-radius - PUSH_ROOM, length, 0.04):
+            x, y = (start + way * (along / length)).tolist()
+            for low, room in ((True, max(radius, FINGER_ROOM)), (False, PALM_ROOM)):
+                self.layouts[low].placed.append(Footprint(x, y, room))
+
+
 def _sample(ranges: FamilyRanges, rng: np.random.Generator) -> EnvironmentSpec:
     steps = ranges.draw("composition", "steps", rng)
     task = ranges.draw("instruction", "task", rng)
@@ -116,10 +143,10 @@ def _sample(ranges: FamilyRanges, rng: np.random.Generator) -> EnvironmentSpec:
     other_pegs = int(ranges.draw("clutter", "other_pegs", rng))
     count = min(int(ranges.draw("clutter", "count", rng)), MOST_MOVABLES - 2 - other_pegs)
     items = draw_items(ranges, 1 + count, rng)
-    layout = Layout(rng)
-    marker, thing = _push_pair(ranges, rng, layout, items[0])
-    slot, pegs = _insert_set(ranges, rng, layout, 1 + other_pegs)
-    rest = [_item(ranges, rng, layout, item) for item in items[1:]]
+    table = Table(rng)
+    marker, thing = _push_pair(ranges, rng, table, items[0])
+    slot, pegs = _insert_set(ranges, rng, table, 1 + other_pegs)
+    rest = [_item(ranges, rng, table, item) for item in items[1:]]
     phrase = int(ranges.draw("instruction", "phrase", rng))
     return EnvironmentSpec(
         family="push_insert", instruction=instruction(parts, phrase, thing.name, pegs[0].name),
@@ -130,32 +157,29 @@ def _sample(ranges: FamilyRanges, rng: np.random.Generator) -> EnvironmentSpec:
     )
 
 
-def _item(ranges: FamilyRanges, rng: np.random.Generator, layout: Layout, item: Item) -> ObjectSpec:
-    gap = ranges.draw("clutter", "gap", rng)
-    x, y = layout.place(lambda: draw_position(ranges, rng, "other"), item.radius, gap)
+def _item(ranges: FamilyRanges, rng: np.random.Generator, table: Table, item: Item) -> ObjectSpec:
+    gap, height = ranges.draw("clutter", "gap", rng), 2 * item.half_extents[2]
+    x, y = table.place(lambda: draw_position(ranges, rng, "other"), item.radius, gap, height)
     return movable(item, "distractor", x, y, ranges, rng)
 
 
 def _push_pair(
-    ranges: FamilyRanges, rng: np.random.Generator, layout: Layout, item: Item
+    ranges: FamilyRanges, rng: np.random.Generator, table: Table, item: Item
 ) -> tuple[ObjectSpec, ObjectSpec]:
-    """Marker and object to push, whose lane (behind the object to the marker) stays free."""
+    """Marker and object to push, whose lane (from behind the object to the marker) stays free."""
     radius = ranges.draw("objects", "goal_radius", rng)
-    x, y = layout.place(lambda: draw_position(ranges, rng, "goal"), radius, 0.0)
+    x, y = table.place(lambda: draw_position(ranges, rng, "goal"), radius, 0.0, 0.0)
     marker = ObjectSpec(
         name=GOAL, shape="marker", role="marker", half_extents=(radius, radius, MARKER_HALF_HEIGHT),
         color=ranges.draw("appearance", "goal_color", rng), pose=Pose.planar(x, y, MARKER_HALF_HEIGHT),
     )
-    start = layout.place(lambda: draw_position(ranges, rng), item.radius, 0.02)
-    way = np.array(start) - (x, y)
-    length = float(np.linalg.norm(way))
-    for along in np.arange(0.0, length + item.radius + PUSH_ROOM, 0.05):
-        layout.placed.append(Footprint(*(np.array([x, y]) + way * along / length).tolist(), item.radius + 0.015))
+    start = table.place(lambda: draw_position(ranges, rng), item.radius, 0.02, 2 * item.half_extents[2])
+    table.keep_free(start, (x, y), item.radius)
     return marker, movable(item, "object", *start, ranges, rng)
 
 
 def _insert_set(
-    ranges: FamilyRanges, rng: np.random.Generator, layout: Layout, count: int
+    ranges: FamilyRanges, rng: np.random.Generator, table: Table, count: int
 ) -> tuple[ObjectSpec, list[ObjectSpec]]:
     """Slot block, and ``count`` pegs of which the first is the one asked for; all fit the hole."""
     width = ranges.draw("objects", "peg_half_width", rng)
@@ -163,7 +187,7 @@ def _insert_set(
     shape = ranges.draw("objects", "peg_shape", rng)
     hole = width + ranges.draw("objects", "clearance", rng)
     half = (hole + SLOT_WALL, hole + SLOT_WALL, ranges.draw("objects", "slot_half_height", rng))
-    x, y = layout.place(lambda: draw_position(ranges, rng, "slot"), 1.3 * half[0], 0.01)
+    x, y = table.place(lambda: draw_position(ranges, rng, "slot"), 1.3 * half[0], 0.01, 2 * half[2])
     slot = ObjectSpec(
         name=SLOT, shape="slot", role="receptacle", half_extents=half, color=ranges.draw("appearance", "slot_color", rng),
         pose=Pose.planar(x, y, half[2], ranges.draw("position", "slot_yaw", rng)),
@@ -172,7 +196,7 @@ def _insert_set(
     pegs = []
     for number, i in enumerate(rng.permutation(len(colors))[:count]):
         gap = max(0.03, ranges.draw("clutter", "gap", rng))
-        x, y = layout.place(lambda: draw_position(ranges, rng, "peg"), 1.4 * width, gap)
+        x, y = table.place(lambda: draw_position(ranges, rng, "peg"), 1.4 * width, gap, 2 * height)
         pegs.append(ObjectSpec(
             name=f"{colors[i]} peg", shape=shape, role="object" if number == 0 else "distractor",
             half_extents=(width, width, height), color=colors[i], mass=ranges.draw("dynamics", "mass", rng),
