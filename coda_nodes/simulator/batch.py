@@ -31,6 +31,8 @@ STATE_FIELDS = ("time", "qpos", "qvel", "ctrl", "qacc_warmstart")
 SET_POINTS = 3
 """Set points within a control step: joint targets move linearly, as a trajectory controller moves them, instead of
 jumping at 20 Hz."""
+PART_PERIOD = CONTROL_PERIOD / SET_POINTS
+"""Time of one part [s]."""
 MOST_SPEED = 100.0
 """Any speed beyond this [m/s, rad/s] is a diverged simulation, not a motion."""
 NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
@@ -74,6 +76,7 @@ class BatchSimulator:
         self._plain = {name: values[0].copy() for name, values in self._fields.items()}
         self._flags = self._batch.expand("opt.disableflags")
         self._state = {name: self._batch.bind(name) for name in STATE_FIELDS}
+        self._parts = 0
         self._set_points = np.zeros((capacity, self.scene.robot.joints))
         self._running: _Running | None = None
 
@@ -110,6 +113,7 @@ class BatchSimulator:
         for spec, chosen, qpos in zip(specs, slots, starts, strict=True):
             start_position(self.scene, spec, chosen, qpos)
         self._load(specs, slots, np.array(starts))
+        self._parts = 0
         goals = self._goals(specs)
         reader = SceneReader(self.scene, self._batch, specs, slots, entity_arrays(specs))
         self._running = _Running(list(specs), reader, goals, goals.initial_memory(), np.zeros(len(specs), bool), [""] * len(specs))
@@ -157,6 +161,26 @@ class BatchSimulator:
         self.control_steps += int(executed.sum())
         predicates = np.stack(truths, axis=1) if truths else np.zeros((len(now.specs), 0, now.memory.shape[1] - 2), bool)
         return StepResult(now.success.copy(), predicates, executed, now.invalid, tuple(now.reasons))
+
+    def follow(self, targets: Array, openings: Array) -> None:
+        """Move set points to joint targets (n, J) [rad] and gripper openings (n,) within ``PART_PERIOD``, as an arm
+        does that follows a trajectory; every control period the goals are judged. Success stops nothing here."""
+        now = self._now
+        active = np.flatnonzero(~now.invalid)
+        begin = self._set_points[active]
+        grips = self.scene.robot.gripper_command(openings)
+        self._move(active, begin, targets[active] - begin, grips[active], look=True)
+        self._set_points[active] = targets[active]
+        self._find_diverged(active)
+        self._parts += 1
+        if self._parts % SET_POINTS == 0:
+            self._judge(active[~now.invalid[active]])
+            self.control_steps += len(active)
+
+    @property
+    def set_points(self) -> Array:
+        """Joint positions [rad] the arms are told to be at. Shape (n, J)."""
+        return self._set_points[: len(self._now.specs)].copy()
 
     def snapshot(self, ids: Sequence[int] | None = None) -> Array:
         """Physics state, set points and memory of the goal of environments ``ids`` (all by default). Shape (n, S)."""
@@ -231,21 +255,27 @@ class BatchSimulator:
         return count
 
     def _control_step(self, active: Ids, targets: Array, grips: Array) -> None:
-        """Move to the joint targets (n, J) over one control period: set points interpolated linearly, with their
-        velocity fed forward, so that the arm does not trail behind by its damping."""
-        ctrl, arm = self._state["ctrl"], np.ix_(active, self.scene.arm_ctrl)
+        """Move to the joint targets (n, J) over one control period."""
         begin = self._set_points[active]
-        way = targets[active] - begin
-        ahead = self.scene.velocity_gain * way / CONTROL_PERIOD
-        ctrl[active, self.scene.gripper_ctrl] = grips[active]
+        way = (targets[active] - begin) / SET_POINTS
+        for k in range(SET_POINTS):
+            self._move(active, begin + k * way, way, grips[active], look=k == SET_POINTS - 1)
         self._set_points[active] = targets[active]
+        self._find_diverged(active)
+
+    def _move(self, active: Ids, begin: Array, way: Array, grips: Array, look: bool) -> None:
+        """Move set points along ``way`` for one part of a control period, their velocity fed forward so that the arm
+        does not trail behind by its damping; with ``look`` poses and contacts are current afterwards."""
+        ctrl, steps = self._state["ctrl"], SUBSTEPS // SET_POINTS
+        ctrl[np.ix_(active, self.scene.arm_ctrl)] = begin + way / 2 + self.scene.velocity_gain * way / PART_PERIOD
+        ctrl[active, self.scene.gripper_ctrl] = grips
         self._flags[active] |= NO_SENSORS
-        for k in range(1, SET_POINTS + 1):
-            ctrl[arm] = begin + way * ((k - 0.5) / SET_POINTS) + ahead
-            self._step(active, SUBSTEPS // SET_POINTS - (k == SET_POINTS))
+        if not look:
+            self._step(active, steps)
+            return
+        self._step(active, steps - 1)
         self._flags[active] &= ~NO_SENSORS
         self._step(active, 1, mujoco.mjtStage.mjSTAGE_VEL)
-        self._find_diverged(active)
 
     def _step(self, ids: Ids, steps: int, stage: mujoco.mjtStage = mujoco.mjtStage.mjSTAGE_NONE) -> None:
         ids = ids[~self._now.invalid[ids]]
@@ -274,7 +304,7 @@ class BatchSimulator:
         now = self._now
         truth = now.goals.evaluate(now.reader.read())
         now.memory[active] = now.goals.advance(now.memory, truth)[active]
-        now.success[active] = now.goals.succeeded(now.memory)[active]
+        now.success[active] |= now.goals.succeeded(now.memory)[active]
         idle = np.ones(len(truth), dtype=bool)
         idle[active] = False
         truth[idle] = False

@@ -44,7 +44,7 @@ class Stepped:
 
 
 class InteractiveSession:
-    """The environment that runs now; simulators are kept per family and robot, since building one takes time."""
+    """The environment that runs now. Simulators are kept per family and robot: building one takes time."""
 
     def __init__(self) -> None:
         self._simulators: dict[tuple[str, str], BatchSimulator] = {}
@@ -98,7 +98,10 @@ class InteractiveSession:
         return stepped
 
     def step_joints(self, target: Array, opening: float) -> Stepped:
-        """One control step towards joint positions (J,) [rad] and a gripper opening 0 to 1. Raises SimulationError."""
+        """One control step towards joint positions (J,) [rad] and a gripper opening 0 to 1.
+
+        Raises SimulationError as ``step_chunk`` does.
+        """
         simulator = self._must_run()
         return self._after(simulator, simulator.step_joints(target[None, None], np.array([[opening]])))
 
@@ -179,5 +182,4 @@ class _Tape:
             reason=last.reason,
             physics_states=np.concatenate(self._physics),
             versions=versions(),
-            variant="interactive",
         )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from coda_nodes.simulator.actors import RolloutActor
 from coda_nodes.simulator.batch import BatchSimulator
-from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS
-from coda_nodes.world.episode import Episode, Outcome
+from coda_nodes.simulator.recording import Tape
+from coda_nodes.world.action import CHUNK_STEPS
+from coda_nodes.world.episode import Episode
 from coda_nodes.world.errors import SimulationError
 from coda_nodes.world.spec import EnvironmentSpec
-from coda_nodes.world.state import SceneState
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.int_]
@@ -24,11 +22,6 @@ TURN_PER_METRE = 4.0
 """Rotation noise [rad] per displacement noise [m]."""
 MEMORY = 0.5
 """Correlation of the noise of a chunk with that of the chunk before."""
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides an episode, stored with it."""
-    return {"mujoco": mujoco.__version__, "numpy": np.__version__}
 
 
 class ChunkNoise:
@@ -49,19 +42,6 @@ class ChunkNoise:
         noisy = chunks.copy()
         noisy[..., :6] += self._offset[:, None] * (np.arange(1, CHUNK_STEPS + 1) / CHUNK_STEPS)[:, None]
         return noisy
-
-
-@dataclass
-class _Tape:
-    """What is recorded of a batch of episodes, per chunk."""
-
-    states: list[SceneState] = field(default_factory=list)
-    physics: list[Array] = field(default_factory=list)
-    chunks: list[Array] = field(default_factory=list)
-    sent: list[NDArray[np.bool_]] = field(default_factory=list)
-    """Whether an environment still ran when the chunk was sent."""
-    executed: list[NDArray[np.int_]] = field(default_factory=list)
-    predicates: list[NDArray[np.bool_]] = field(default_factory=list)
 
 
 def rollout(
@@ -92,7 +72,7 @@ def rollout(
     for first in range(0, len(specs), simulator.capacity):
         part = slice(first, first + simulator.capacity)
         tape = _run(simulator, specs[part], seeds[part], actor, execute, noise, record_physics, starts[part])
-        episodes += _cut(simulator, tape, seeds[part], actor.name, names[part])
+        episodes += tape.episodes(seeds[part], actor.name, names[part])
     return episodes
 
 
@@ -106,74 +86,22 @@ def variant(execute: int = CHUNK_STEPS, noise: float | None = None, start: str =
 def _run(
     simulator: BatchSimulator, specs: Sequence[EnvironmentSpec], seeds: Sequence[int], actor: RolloutActor,
     execute: int, noise: float | None, record_physics: bool, starts: Sequence[Array | None],
-) -> _Tape:
+) -> Tape:
     simulator.reset(specs)
-    _start(simulator, starts)
-    actor.begin(specs)
-    disturb = ChunkNoise(noise, seeds) if noise else None
-    horizon, taken = np.array([spec.horizon for spec in specs]), np.zeros(len(specs), dtype=int)
-    over, tape = simulator.success, _Tape([simulator.state()])
-    if record_physics:
-        tape.physics.append(simulator.snapshot())
-    while not over.all():
-        active = np.flatnonzero(~over)
-        chunks = actor.act(tape.states[-1], active)
-        sent = chunks if disturb is None else disturb(chunks, active)
-        result = simulator.step_chunk(_only(sent, active), np.where(over, 0, np.minimum(execute, horizon - taken)))
-        taken += result.executed
-        tape.states.append(simulator.state())
-        tape.chunks.append(_only(chunks, active))
-        tape.sent.append(~over)
-        tape.executed.append(result.executed)
-        tape.predicates.append(result.predicates)
-        if record_physics:
-            tape.physics.append(simulator.snapshot())
-        over = result.success | result.invalid | (taken >= horizon)
-    return tape
-
-
-def _only(chunks: Array, active: Ids) -> Array:
-    """Zero for environments that are over, whose chunks mean nothing."""
-    kept = np.zeros((len(chunks), CHUNK_STEPS, ACTION_SIZE))
-    kept[active] = chunks[active]
-    return kept
-
-
-def _start(simulator: BatchSimulator, starts: Sequence[Array | None]) -> None:
     for row, start in enumerate(starts):
         if start is not None:
             simulator.restore(np.asarray(start)[None], [row])
-
-
-def _cut(
-    simulator: BatchSimulator, tape: _Tape, seeds: Sequence[int], actor: str, names: Sequence[str],
-) -> list[Episode]:
-    """Cut the tape of a batch into its episodes."""
-    columns = {f.name: np.stack([getattr(state, f.name) for state in tape.states])
-               for f in fields(SceneState) if f.name not in ("entity_names", "instructions")}
-    n = len(simulator.specs)
-    executed = np.array(tape.executed, dtype=int).reshape(-1, n)
-    chunks = np.array(tape.chunks).reshape(-1, n, CHUNK_STEPS, ACTION_SIZE)
-    reasons, success = simulator.reasons, simulator.success
-    episodes = []
-    for i, spec in enumerate(simulator.specs):
-        length = int(sum(sent[i] for sent in tape.sent))
-        outcome: Outcome = "invalid" if reasons[i] else "success" if success[i] else "failure"
-        width = len(simulator.predicate_names[i])
-        truths = [part[i, : executed[k, i], :width] for k, part in enumerate(tape.predicates[:length])]
-        episodes.append(Episode(
-            spec=spec, seed=seeds[i], actor=actor, outcome=outcome, steps=int(executed[:, i].sum()), reason=reasons[i],
-            states=SceneState(**{name: values[: length + 1, i] for name, values in columns.items()},
-                              entity_names=(spec.entity_names,) * (length + 1), instructions=(spec.instruction,) * (length + 1)),
-            chunks=chunks[:length, i], executed=executed[:length, i], predicate_names=simulator.predicate_names[i],
-            predicates=np.concatenate([*truths, np.zeros((0, width), bool)]),
-            physics_states=_physics(simulator, tape.physics, i, length), versions=versions(), variant=names[i],
-        ))
-    return episodes
-
-
-def _physics(simulator: BatchSimulator, physics: Sequence[Array], row: int, length: int) -> Array | None:
-    if not physics:
-        return None
-    width = simulator.snapshot_width(row)
-    return np.stack([part[row, :width] for part in physics[: length + 1]])
+    actor.begin(specs)
+    disturb = ChunkNoise(noise, seeds) if noise else None
+    horizon, taken = np.array([spec.horizon for spec in specs]), np.zeros(len(specs), dtype=int)
+    over, tape = simulator.success, Tape(simulator, record_physics)
+    while not over.all():
+        active = np.flatnonzero(~over)
+        chunks = actor.act(tape.state, active)
+        sent = np.zeros_like(chunks)
+        sent[active] = (chunks if disturb is None else disturb(chunks, active))[active]
+        result = simulator.step_chunk(sent, np.where(over, 0, np.minimum(execute, horizon - taken)))
+        taken += result.executed
+        tape.add(chunks, ~over, result)
+        over = result.success | result.invalid | (taken >= horizon)
+    return tape
