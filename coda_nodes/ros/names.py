@@ -10,7 +10,6 @@ OBJECTS = "/coda/objects"
 INSTRUCTION = "/coda/instruction"
 EPISODE_EVENT = "/coda/episode_event"
 PROGRESS = "/coda/progress"
-DIAGNOSTICS = "/diagnostics"
 EMERGENCY_STOP = "/coda/executor/emergency_stop"
 
 RESET_ENVIRONMENT = "/coda/simulator/reset_environment"

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
@@ -16,8 +17,11 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from coda_nodes.ros.lifetime import follow_parent
 from coda_nodes.world.errors import CodaError
 
+_PATIENCE = 3.0
+"""A second signal this long after the first one ends the process at once [s]."""
 _log = logging.getLogger(__name__)
 # one line each: a ROS logger refuses two severities from one place in the code
 _EMIT: dict[int, Callable[[Any, str], Any]] = {
@@ -97,6 +101,7 @@ def run_node(make: Callable[[], Node], args: Sequence[str] | None = None) -> int
     """
     stop = threading.Event()
     _handle_signals(stop)
+    follow_parent()
     rclpy.init(
         args=list(args) if args is not None else sys.argv, signal_handler_options=SignalHandlerOptions.NO
     )
@@ -135,10 +140,8 @@ def _run(make: Callable[[], Node], stop: threading.Event) -> int:
 
 
 def _wait(stop: threading.Event, spinner: Spinner) -> None:
-    from coda_nodes.ros.processes import parent_alive
-
     while not stop.wait(0.5):
-        if spinner.ended.is_set() or not parent_alive():
+        if spinner.ended.is_set():
             return
 
 
@@ -149,8 +152,11 @@ def _close(node: Any) -> bool:
 
 
 def _handle_signals(stop: threading.Event) -> None:
+    first: list[float] = []
+
     def handle(number: int, frame: Any) -> None:
-        if stop.is_set():
+        first.append(time.monotonic())
+        if first[-1] - first[0] > _PATIENCE:  # several watchers may signal at once; that is not impatience
             _leave(128 + number)
         stop.set()
 

@@ -135,17 +135,6 @@ class BatchSimulator:
         targets, openings = self.kinematics.chunk_to_joints(self._now.reader.arm_positions(), chunks)
         return self._run(targets, openings, count)
 
-    def step_joints(self, targets: Array, openings: Array) -> StepResult:
-        """Execute control steps towards joint targets (n, T, J) [rad] with gripper openings (n, T), as an arm's
-        trajectory controller would. Raises SimulationError for another shape or a number that is not finite."""
-        n, joints = len(self._now.specs), len(self.scene.robot.joint_names)
-        steps = targets.shape[1] if targets.ndim == 3 else 0
-        if targets.shape != (n, steps, joints) or openings.shape != (n, steps) or not steps:
-            raise SimulationError(f"joint targets of shape {targets.shape}, expected ({n}, at least 1, {joints})")
-        if not (np.isfinite(targets).all() and np.isfinite(openings).all()):
-            raise SimulationError("a joint target or gripper opening is not finite")
-        return self._run(targets, openings, np.full(n, steps))
-
     def _run(self, targets: Array, openings: Array, count: NDArray[np.int_]) -> StepResult:
         now = self._now
         grips = self.scene.robot.gripper_command(openings)

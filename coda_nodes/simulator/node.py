@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from coda_nodes.ros.base import CodaNode, Goal, NodeSettings
 from coda_nodes.ros.node_main import run_node
 from coda_nodes.ros.quantities import time_from_message, time_to_message
 from coda_nodes.simulator.batches import BatchRequest, run_batch
-from coda_nodes.simulator.commands import Following, standing
 from coda_nodes.simulator.interactive import InteractiveSession, Stepped
 from coda_nodes.simulator.workers import RolloutPool
 from coda_nodes.world.action import CHUNK_STEPS, CONTROL_PERIOD
@@ -62,7 +61,6 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         self._now = CONTROL_PERIOD
         self._published = 0.0
         self._labels: tuple[tuple[str, str], ...] = ()
-        self._arm = self._gripper = standing([0.0], 0.0)
         self._offer()
         self.serve(ResetEnvironment, names.RESET_ENVIRONMENT, self._reset, threaded=False)
         self.serve(StepChunk, names.STEP_CHUNK, self._step_chunk, threaded=False)
@@ -89,6 +87,8 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
 
     def _reset(self, request: ResetEnvironment.Request, response: ResetEnvironment.Response) -> Any:
         spec = parse_spec(request.environment_json)
+        if request.record and self._real_time:
+            raise NotAvailableError("episodes are recorded in lockstep only; in real time record a bag")
         ended = self._session.running
         before = self._session.spec
         state = self._session.reset(spec, int(request.seed), request.record)
@@ -97,8 +97,6 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         self._base = self._now + CONTROL_PERIOD
         self._now = self._base
         self._labels = converters.entity_labels(spec)
-        self._arm = standing(state.joint_positions[0], time.monotonic())
-        self._gripper = standing(state.gripper_opening[:1], time.monotonic())
         self._tell(EpisodeEvent.RESET, spec.content_hash, "")
         self._instruction_topic.publish(String(data=spec.instruction))
         self._later(state)
@@ -128,16 +126,20 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         self._now = self._base + self._session.steps * CONTROL_PERIOD
         self._later(done.state)
         if done.over:
-            kind = (
-                EpisodeEvent.SUCCESS
-                if done.success
-                else EpisodeEvent.INVALID
-                if done.invalid
-                else EpisodeEvent.TIMEOUT
-            )
-            episode = self._session.episode("interactive")
-            key = episode.save(self.root) if episode is not None else ""
-            self._tell(kind, self._session.spec.content_hash, done.reason, key)  # type: ignore[union-attr]
+            self._end(done)
+
+    def _end(self, done: Stepped) -> None:
+        """Tell how the episode ended, and store it where it was recorded."""
+        kind = (
+            EpisodeEvent.SUCCESS
+            if done.success
+            else EpisodeEvent.INVALID
+            if done.invalid
+            else EpisodeEvent.TIMEOUT
+        )
+        episode = self._session.episode()
+        key = episode.save(self.root) if episode is not None else ""
+        self._tell(kind, self._session.spec.content_hash, done.reason, key)  # type: ignore[union-attr]
 
     def _observation(self, state: SceneState) -> Any:
         return converters.observation_to_message(
@@ -168,44 +170,40 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         self._objects_topic.publish(converters.objects_to_message(state, self._labels, stamp))
 
     def _tick(self) -> None:
-        """Real time: one control step. Lockstep: a sign of life."""
+        """Real time: one control period. Lockstep: a sign of life."""
         if self._session.spec is None:
             return
-        if self._real_time and self._session.running:
-            now = time.monotonic()
-            target, opening = (
-                self._arm.at(now + CONTROL_PERIOD),
-                float(self._gripper.at(now + CONTROL_PERIOD)[0]),
-            )
-            self._advance(self._session.step_joints(target, opening))
-        elif self._real_time or time.monotonic() - self._published > HEARTBEAT:
+        if self._real_time:
+            ran = self._session.running
+            done = self._session.advance(time.monotonic())
+            self._publish(done.state, self._stamp())
+            if ran and done.over:
+                self._end(done)
+        elif time.monotonic() - self._published > HEARTBEAT:
             self._publish(self._session.state(), self._stamp())
 
     def _on_arm(self, message: JointTrajectory) -> None:
-        robot = self._session.robot if self._session.spec is not None else None
-        self._arm = self._follow(message, robot and robot.joint_names, self._arm)
+        self._follow(message, lambda robot: robot.joint_names, self._session.command)
 
     def _on_gripper(self, message: JointTrajectory) -> None:
-        robot = self._session.robot if self._session.spec is not None else None
-        if robot is None:
-            return
-        got = self._follow(message, robot.finger_joints[:1], self._gripper)
-        if got is not self._gripper:
-            self._gripper = Following(got.begin, got.times, robot.gripper_opening(got.positions), got.origin)
+        def command(positions: Any, times: Any) -> None:
+            self._session.command_gripper(self._session.robot.gripper_opening(positions[:, 0]), times)
 
-    def _follow(self, message: JointTrajectory, joints: Any, current: Following) -> Following:
-        """The trajectory of the message from now on; the current one when it is refused."""
+        self._follow(message, lambda robot: robot.finger_joints[:1], command)
+
+    def _follow(
+        self, message: JointTrajectory, joints: Callable[[Any], Any], command: Callable[[Any, Any], None]
+    ) -> None:
+        """Command the trajectory of the message from now on; say why when it is refused."""
         try:
-            if joints is None or not self._real_time:
+            if self._session.spec is None or not self._real_time:
                 raise SimulationError("a trajectory needs mode real_time and an environment that was reset")
             if time_from_message(message.header.stamp):
                 raise SimulationError("a trajectory with a start time is not followed: stamp 0 means now")
-            times, positions = trajectory_from_message(message, joints)
+            times, positions = trajectory_from_message(message, joints(self._session.robot))
+            command(positions, times)
         except CodaError as error:
             self.get_logger().warning(f"trajectory refused: {error}", throttle_duration_sec=1.0)
-            return current
-        now = time.monotonic()
-        return Following(now, times, positions, current.at(now))
 
     def _run_episodes(self, goal: Goal) -> RunEpisodes.Result:
         ask = goal.request
