@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import AfterValidator, Field, model_validator
 
-from coda_nodes.world.diagnosis import STAGES
 from coda_nodes.world.errors import unknown
+from coda_nodes.world.ranges import AXES
 from coda_nodes.world.spec import Data, Finite, Name
 
 
@@ -24,17 +24,56 @@ def _ascending(span: tuple[float, float]) -> tuple[float, float]:
 
 
 Span = Annotated[tuple[Finite, Finite], AfterValidator(_ascending)]
-Words = Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
+Word = Union[Annotated[str, Field(strict=True, min_length=1, max_length=60)], Finite]  # noqa: UP007
+Words = Annotated[tuple[Word, ...], Field(min_length=1, max_length=64)]
 Bounded = tuple[str, tuple[str, ...], Any]
 """Axis, parameter names of which the first that exists in the splits bounds the value, and span or words."""
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "object": ("object",),
+    "distractor": ("other", "object"),
+    "receptacle": ("receptacle", "drawer"),
+    "base": ("object", "receptacle"),
+    "marker": ("goal",),
+    "peg": ("peg",),
+    "slot": ("slot",),
+    "drawer": ("drawer",),
+    "knob": ("knob",),
+}
+"""What a thing is in its task -> first words of its parameters in the splits. Further steps: ``object 2``."""
+
+
+def _known_role(role: str) -> str:
+    if words_of(role) is None:
+        raise ValueError(unknown("role", role, ROLES))
+    return role
+
+
+def words_of(role: str) -> tuple[str, ...] | None:
+    """First words of the parameters of a role; None for a role that does not exist."""
+    name, _, number = role.partition(" ")
+    return ROLES.get(name) if not number or number.isdecimal() else None
+
+
+Role = Annotated[str, AfterValidator(_known_role)]
+
+
+def named(role: str, suffix: str) -> tuple[str, ...]:
+    """Names under which the splits may state ``suffix`` of a role, most specific first."""
+    return (*(f"{word}_{suffix}" for word in words_of(role) or ()), suffix)
 
 
 class OperatorData(Data):
     """What all operators share."""
 
     axis: ClassVar[str]
-    """Axis of the splits on which it moves."""
+    """Axis of the splits on which it moves (see ``moves``)."""
     magnitude: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
+
+    @property
+    def moves(self) -> str:
+        """Axis of the splits on which it moves."""
+        return getattr(self, "of", self.axis)
 
     @property
     def sentence(self) -> str:
@@ -65,7 +104,7 @@ class ShiftRegion(OperatorData):
 
     axis: ClassVar[str] = "position"
     kind: Literal["shift_region"] = "shift_region"
-    role: Name = "object"
+    role: Role = "object"
     x: Span | None = None
     """[m], world frame; None leaves it."""
     y: Span | None = None
@@ -76,7 +115,7 @@ class ShiftRegion(OperatorData):
     def bounded(self) -> Iterator[Bounded]:
         for field in ("x", "y", "yaw"):
             if getattr(self, field) is not None:
-                yield self.axis, (f"{self.role}_{field}", f"object_{field}"), getattr(self, field)
+                yield self.axis, named(self.role, field), getattr(self, field)
 
 
 class SwapRoles(OperatorData):
@@ -85,8 +124,8 @@ class SwapRoles(OperatorData):
 
     axis: ClassVar[str] = "position"
     kind: Literal["swap_roles"] = "swap_roles"
-    first: Name = "object"
-    second: Name = "distractor"
+    first: Role = "object"
+    second: Role = "distractor"
 
 
 class AddDistractor(OperatorData):
@@ -95,7 +134,7 @@ class AddDistractor(OperatorData):
 
     axis: ClassVar[str] = "clutter"
     kind: Literal["add_distractor"] = "add_distractor"
-    role: Name = "object"
+    role: Role = "object"
     relation: Literal["near", "similar"] = "near"
     count: Annotated[int, Field(ge=1, le=3)] = 1
     gap: Span = (0.03, 0.06)
@@ -113,12 +152,12 @@ class Rescale(OperatorData):
 
     axis: ClassVar[str] = "objects"
     kind: Literal["rescale"] = "rescale"
-    role: Name = "object"
+    role: Role = "object"
     half_width: Span
     """[m]"""
 
     def bounded(self) -> Iterator[Bounded]:
-        yield self.axis, (f"{self.role}_half_width", "half_width"), self.half_width
+        yield self.axis, named(self.role, "half_width"), self.half_width
 
 
 class Recolor(OperatorData):
@@ -127,11 +166,17 @@ class Recolor(OperatorData):
 
     axis: ClassVar[str] = "objects"
     kind: Literal["recolor"] = "recolor"
-    role: Name = "object"
+    role: Role = "object"
     colors: Words
 
+    @property
+    def moves(self) -> str:
+        """Colours of fixtures, markers and slots only change how they look; those of other things change
+        names."""
+        return "appearance" if self.role in ("drawer", "knob", "marker", "slot") else self.axis
+
     def bounded(self) -> Iterator[Bounded]:
-        yield self.axis, (f"{self.role}_color", "color"), self.colors
+        yield self.moves, named(self.role, "color"), self.colors
 
 
 class Reshape(OperatorData):
@@ -140,12 +185,12 @@ class Reshape(OperatorData):
 
     axis: ClassVar[str] = "objects"
     kind: Literal["reshape"] = "reshape"
-    role: Name = "object"
+    role: Role = "object"
     shapes: Words
     """Nouns: cube, block, can, puck, post."""
 
     def bounded(self) -> Iterator[Bounded]:
-        yield self.axis, (f"{self.role}_shape", "shape"), self.shapes
+        yield self.axis, named(self.role, "shape"), self.shapes
 
 
 class Reweigh(OperatorData):
@@ -154,18 +199,24 @@ class Reweigh(OperatorData):
 
     axis: ClassVar[str] = "dynamics"
     kind: Literal["reweigh"] = "reweigh"
-    role: Name = "object"
+    role: Role = "object"
     mass: Span | None = None
     """[kg]"""
     friction: Span | None = None
-    """Sliding friction coefficient."""
+    """Sliding friction coefficient; of a fixture, friction loss of its joint."""
+    damping: Span | None = None
+    """Joint damping of a fixture."""
     damping_scale: Span | None = None
-    """Multiplier of the damping of fixtures, whole scene."""
+    """Multiplier of all joint damping, whole scene."""
 
     def bounded(self) -> Iterator[Bounded]:
-        for field in ("mass", "friction", "damping_scale"):
+        for field in ("mass", "friction", "damping", "damping_scale"):
             if getattr(self, field) is not None:
-                yield self.axis, (field,), getattr(self, field)
+                yield self.axis, named(self.role, field), getattr(self, field)
+
+
+PHRASING = ("phrasing", "phrase")
+"""Names under which the splits state the template of the instruction."""
 
 
 class Rephrase(OperatorData):
@@ -173,12 +224,12 @@ class Rephrase(OperatorData):
 
     axis: ClassVar[str] = "instruction"
     kind: Literal["rephrase"] = "rephrase"
-    templates: Annotated[tuple[str, ...], Field(max_length=64)] = ()
-    """Templates to draw from; empty: all within the probe bounds."""
+    templates: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    """Names or numbers of templates to draw from; empty: all within the probe bounds."""
 
     def bounded(self) -> Iterator[Bounded]:
         if self.templates:
-            yield self.axis, ("template", "phrasing", "paraphrase"), self.templates
+            yield self.axis, PHRASING, self.templates
 
 
 class Retarget(OperatorData):
@@ -187,7 +238,7 @@ class Retarget(OperatorData):
 
     axis: ClassVar[str] = "instruction"
     kind: Literal["retarget"] = "retarget"
-    role: Name = "object"
+    role: Role = "object"
 
 
 class Occlude(OperatorData):
@@ -196,7 +247,7 @@ class Occlude(OperatorData):
 
     axis: ClassVar[str] = "clutter"
     kind: Literal["occlude"] = "occlude"
-    role: Name = "object"
+    role: Role = "object"
     gap: Span = (0.06, 0.10)
     """Free space between the outlines [m]."""
 
@@ -222,7 +273,11 @@ class PerturbCamera(OperatorData):
                 yield self.axis, (field,), getattr(self, field)
 
     fields: ClassVar[tuple[str, ...]] = (
-        "camera_distance", "camera_azimuth", "camera_elevation", "light_azimuth", "light_intensity",
+        "camera_distance",
+        "camera_azimuth",
+        "camera_elevation",
+        "light_azimuth",
+        "light_intensity",
     )
 
 
@@ -251,29 +306,54 @@ class StartPastStage(OperatorData):
 
     axis: ClassVar[str] = "start_pose"
     kind: Literal["start_past_stage"] = "start_past_stage"
-    stage: str
+    stage: Literal["approach", "grasp", "open", "close", "turn"]
+    """Later stages have no start that rests by itself; they are practised from recorded states."""
 
-    @model_validator(mode="after")
-    def _known(self) -> StartPastStage:
-        if self.stage not in STAGES:
-            raise ValueError(unknown("stage", self.stage, STAGES))
-        return self
+
+COMPOSITION = ("steps", "height")
+"""Names under which the splits state how much is asked for."""
 
 
 class Compose(OperatorData):
-    """Ask for two steps together: each is known alone, their order and the second start are not."""
+    """Ask for several steps together: each is known alone, their order and the second start are not."""
 
     axis: ClassVar[str] = "composition"
     kind: Literal["compose"] = "compose"
+    steps: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+    """Numbers or names of compositions; empty: all within the probe bounds that train has not."""
+
+    def bounded(self) -> Iterator[Bounded]:
+        if self.steps:
+            yield self.axis, COMPOSITION, self.steps
+
+
+class Redraw(OperatorData):
+    """Draw one parameter of the splits from other values: any difficulty that the splits state, scene by
+    scene."""
+
+    axis: ClassVar[str] = ""
+    kind: Literal["redraw"] = "redraw"
+    of: Literal[AXES]  # type: ignore[valid-type]
+    """Axis."""
+    parameter: Name
+    span: Span | None = None
+    values: Annotated[tuple[Word, ...], Field(max_length=64)] = ()
+
+    @model_validator(mode="after")
+    def _one(self) -> Redraw:
+        if (self.span is None) == (not self.values):
+            raise ValueError("expected either a span or values")
+        return self
+
+    def bounded(self) -> Iterator[Bounded]:
+        yield self.of, (self.parameter,), self.span or self.values
 
 
 KINDS = (
     ShiftRegion, SwapRoles, AddDistractor, Rescale, Recolor, Reshape, Reweigh, Rephrase, Retarget,
-    Occlude, PerturbCamera, OffsetStart, StartPastStage, Compose,
+    Occlude, PerturbCamera, OffsetStart, StartPastStage, Compose, Redraw,
 )  # fmt: skip
 Operator = Annotated[Union[KINDS], Field(discriminator="kind")]  # noqa: UP007
 
-OPERATORS: dict[str, type[OperatorData]] = {
-    kind.model_fields["kind"].default: kind for kind in KINDS
-}
+OPERATORS: dict[str, type[OperatorData]] = {kind.model_fields["kind"].default: kind for kind in KINDS}
 """Every operator, by kind."""

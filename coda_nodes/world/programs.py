@@ -31,6 +31,8 @@ class BaseDistribution(Data):
 
     split: Literal["train"] = "train"
     probe_axes: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    """Tasks asked for, in families whose splits state ``instruction.task``; empty: all of them."""
 
     @model_validator(mode="after")
     def _known(self) -> BaseDistribution:
@@ -66,13 +68,14 @@ class GenerationProgram(Data):
     @property
     def axes(self) -> tuple[str, ...]:
         """Axes on which it leaves the train split, in the order of AXES."""
-        moved = {*self.base.probe_axes, *(op.axis for op in self.operators if op.magnitude > 0)}
+        moved = {*self.base.probe_axes, *(op.moves for op in self.operators if op.magnitude > 0)}
         return tuple(axis for axis in AXES if axis in moved)
 
     @property
     def sentence(self) -> str:
         """What it generates, in words."""
         parts = [f"{axis} within the probe bounds" for axis in self.base.probe_axes]
+        parts += [f"task {' or '.join(self.base.tasks)}"] if self.base.tasks else []
         parts += [operator.sentence for operator in self.operators]
         return f"{self.family}: {'; '.join(parts) if parts else 'scenes of the train split'}"
 
@@ -136,6 +139,8 @@ def check_bounds(program: GenerationProgram, probe: FamilyRanges) -> None:
         ProgramError: an axis or parameter the family has not, or a value outside ``probe`` (the message lists
         it).
     """
+    if program.base.tasks:
+        _check_value("task", bound(probe, "instruction", ("task",)), program.base.tasks)
     for axis in program.axes:
         if axis not in probe.axes:
             raise ProgramError(unknown(f"axis of {program.family}", axis, probe.axes))
@@ -158,14 +163,23 @@ def bound(probe: FamilyRanges, axis: str, names: tuple[str, ...]) -> Allowed:
 
 
 def _check_value(what: str, allowed: Allowed, value: Any) -> None:
+    numbers = isinstance(value, tuple) and len(value) == 2 and not isinstance(value[0], str)
     if isinstance(allowed, Range):
-        if not all(allowed.low - 1e-9 <= part <= allowed.high + 1e-9 for part in value):
-            span = " to ".join(f"{part:g}" for part in value)
-            raise ProgramError(f"{what} {span}: outside the probe bounds {allowed}")
+        if not numbers:
+            raise ProgramError(f"{what} {value!r}: expected a span within the probe bounds {allowed}")
+        inside = allowed.low - 1e-9 <= value[0] and value[1] <= allowed.high + 1e-9
+        if not inside or not within(allowed, value):
+            raise ProgramError(f"{what} {value[0]:g} to {value[1]:g}: outside the probe bounds {allowed}")
         return
     for part in value:
         if not allowed.contains(part):
             raise ProgramError(f"{what}: {unknown('value within the probe bounds', part, allowed.values)}")
+
+
+def within(allowed: Range, span: tuple[float, float]) -> tuple[tuple[float, float], ...]:
+    """Parts of ``span`` inside a union of intervals; a single point counts."""
+    parts = ((max(low, span[0]), min(high, span[1])) for low, high in allowed.intervals)
+    return tuple((low, max(low, high)) for low, high in parts if low <= high + 1e-9)
 
 
 class Regime(str, Enum):
@@ -245,9 +259,9 @@ class TrainingProgram(Data):
     def _check_regime(self, names: list[str]) -> TrainingProgram:
         if self.regime is Regime.NO_EXPERT:
             if "corrections" in self.supervision:
-                raise ValueError("regime no_expert allows no corrections; it has demonstrations of train only")
+                raise ValueError("regime no_expert allows no corrections")
             if "demonstrations" in self.supervision and TRAIN_SPLIT not in names:
-                raise ValueError("regime no_expert demonstrates train only, and train is missing")
+                raise ValueError("regime no_expert demonstrates train only; train is missing")
         return self
 
     @property

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coda_nodes.world.diagnosis import STAGES
 from coda_nodes.world.errors import ProgramError
 from coda_nodes.world.operators import OPERATORS
 from coda_nodes.world.programs import (
@@ -34,14 +33,15 @@ fields = {
     "rescale": {"role": roles, "half_width": spans},
     "recolor": {"role": roles, "colors": words},
     "reshape": {"role": roles, "shapes": words},
-    "reweigh": {"role": roles, "mass": maybe, "friction": maybe, "damping_scale": maybe},
-    "rephrase": {"templates": st.just(()) | words},
+    "reweigh": {"role": roles, "mass": maybe, "friction": maybe, "damping": maybe, "damping_scale": maybe},
+    "rephrase": {"templates": st.just(()) | words | st.just((0.0, 3.0))},
     "retarget": {"role": roles},
     "occlude": {"role": roles, "gap": spans},
     "perturb_camera": {"camera_distance": maybe, "light_intensity": maybe},
     "offset_start": {"base_yaw": maybe, "joint_offset": maybe, "gripper_opening": maybe},
-    "start_past_stage": {"stage": st.sampled_from(STAGES)},
-    "compose": {},
+    "start_past_stage": {"stage": st.sampled_from(["approach", "grasp", "open", "close", "turn"])},
+    "compose": {"steps": st.just(()) | st.just((2.0,)) | words},
+    "redraw": {"of": st.sampled_from(AXES), "parameter": st.just("mass"), "span": spans},
 }
 operators = st.sampled_from(sorted(fields)).flatmap(
     lambda kind: st.fixed_dictionaries({"kind": st.just(kind), "magnitude": st.floats(0, 1), **fields[kind]})
@@ -58,7 +58,7 @@ programs = st.builds(
 PROBE = FamilyRanges(
     "pick_place",
     {
-        "position": {"object_x": Range(((0.3, 0.7),)), "object_y": Range(((-0.35, 0.35),))},
+        "position": {"object_x": Range(((0.3, 0.7),)), "object_y": Range(((-0.35, -0.1), (0.1, 0.35)))},
         "objects": {"color": Choices(("red", "green")), "half_width": Range(((0.015, 0.03),))},
     },
 )
@@ -84,7 +84,7 @@ def test_identity_is_what_is_sampled(program):
 
 def test_every_operator_says_what_it_recreates():
     for kind, operator in OPERATORS.items():
-        assert operator.axis in AXES
+        assert kind == "redraw" or operator.axis in AXES
         assert any(mark in operator.__doc__ for mark in (":", "so that")), kind
 
 
@@ -99,9 +99,12 @@ def test_every_operator_says_what_it_recreates():
         ({"kind": "rescale"}, ["half_width", "required"]),
         ({"kind": "compose", "magnitude": 1.5}, ["magnitude", "1.5"]),
         ({"kind": "compose", "magnitude": float("nan")}, ["magnitude", "nan"]),
-        ({"kind": "start_past_stage", "stage": "win"}, ["'win'", "grasp", "insert"]),
+        ({"kind": "start_past_stage", "stage": "win"}, ["'win'", "grasp", "turn"]),
         ({"kind": "add_distractor", "count": 9}, ["count", "9"]),
         ({"kind": "add_distractor", "gap": [0.0, 0.1]}, ["0.005", "(0.0, 0.1)"]),
+        ({"kind": "retarget", "role": "banana"}, ["no role 'banana'", "object, distractor", "knob"]),
+        ({"kind": "redraw", "of": "smell", "parameter": "x", "span": [0, 1]}, ["'smell'", "position"]),
+        ({"kind": "redraw", "of": "position", "parameter": "x"}, ["either a span or values"]),
         ("shift_region", ["operators.0"]),
     ],
 )
@@ -135,8 +138,11 @@ def test_values_stay_within_the_probe_bounds():
     check_bounds(read_program({"family": "pick_place", "operators": inside}), PROBE)
     for operator, parts in [
         ({"kind": "shift_region", "x": [0.5, 0.8]}, ["0.5 to 0.8", "0.3 .. 0.7"]),
-        ({"kind": "shift_region", "yaw": [0, 0]}, ["object_x, object_y"]),
+        ({"kind": "shift_region", "yaw": [0, 0]}, ["position 'object_yaw'", "object_x, object_y"]),
         ({"kind": "recolor", "colors": ["mauve"]}, ["'mauve'", "red, green"]),
+        ({"kind": "shift_region", "y": [-0.05, 0.05]}, ["-0.05 to 0.05", "-0.35 .. -0.1 | 0.1 .. 0.35"]),
+        ({"kind": "redraw", "of": "objects", "parameter": "color", "span": [0, 1]}, ["red, green"]),
+        ({"kind": "redraw", "of": "objects", "parameter": "half_width", "values": ["a"]}, ["span within"]),
         ({"kind": "compose"}, ["no axis of pick_place 'composition'", "position, objects"]),
     ]:
         with pytest.raises(ProgramError) as caught:
