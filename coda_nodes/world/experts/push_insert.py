@@ -19,16 +19,16 @@ FINGER = 0.0105
 """Half thickness of the fingers along the tool's x axis, with which the hand pushes [m]."""
 STAGE = 0.025
 """Gap behind the object at which the hand comes down [m]."""
-LANE = 0.012
+LANE = 0.017
 """Sideways error of the hand up to which it pushes; beyond it goes around [m]."""
 PUSH_SPEED = 0.15
 """[m/s]"""
-PUSH_LOW, PUSH_HIGH = 0.014, 0.035
+PUSH_LOW, PUSH_HIGH = 0.012, 0.035
 """Heights of the tool over the table while pushing [m]."""
 ENOUGH = 0.6
 """Share of the room on the marker within which a push is finished."""
-SLOW_AIM = 0.3
-"""How strongly the hand steers sideways against the drift of what it pushes."""
+SINK = 0.0005
+"""How much lower the hand goes in each step of a push [m]."""
 PEG_GRIP = 0.020
 """How far below its upper end a peg is taken [m]."""
 FINGER_TIP = 0.012
@@ -98,7 +98,7 @@ class PushInsertExpert:
         return way, distance, reach, place
 
     def _height(self, view: View, subject: Slots) -> Array:
-        return np.clip(0.8 * view.of(view.extents, subject)[:, 2], PUSH_LOW, PUSH_HIGH)
+        return np.clip(view.of(view.extents, subject)[:, 2], PUSH_LOW + 0.006, PUSH_HIGH)
 
     def _behind(self, view: View, subject: Slots, reach: Array, place: Array) -> Mask:
         """Whether the hand is low and behind the object, so that going forward pushes it. Shape (n,)."""
@@ -135,8 +135,10 @@ class PushInsertExpert:
         forward = centre[:, :2] + way * (ahead - back)[:, None]
         side = np.stack([-way[:, 1], way[:, 0]], axis=1)
         forward = np.where((distance < 0.02)[:, None], centre[:, :2] - way * (back - distance)[:, None], forward)
-        forward = forward + side * (SLOW_AIM * place[:, 1])[:, None] * 0.0
-        push = Command(np.concatenate([forward, height[:, None]], axis=1), yaw, np.zeros(n), np.full(n, PUSH_SPEED))
+        forward = forward + side * place[:, 1:]
+        # never upwards: a finger that rises along the object tips it over its far edge
+        level = np.maximum(np.minimum(view.tool[:, 2] - SINK, height), PUSH_LOW)
+        push = Command(np.concatenate([forward, level[:, None]], axis=1), yaw, np.zeros(n), np.full(n, PUSH_SPEED))
         behind = self._behind(view, subject, reach, place) & turned
         command = approach.where(behind, push)
         return command.where(view.of(view.held, subject), let_go(view))

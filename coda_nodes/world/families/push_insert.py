@@ -175,7 +175,8 @@ def _push_pair(
     )
     start = table.place(lambda: draw_position(ranges, rng), item.radius, 0.02, 2 * item.half_extents[2])
     table.keep_free(start, (x, y), item.radius)
-    return marker, movable(item, "object", *start, ranges, rng)
+    thing = movable(item, "object", *start, ranges, rng)
+    return marker, thing.model_copy(update={"friction": ranges.draw("dynamics", "push_friction", rng)})
 
 
 def _insert_set(
