@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,10 +36,14 @@ def roll_out(
     specs: Sequence[EnvironmentSpec], actor: str, root: ArtifactRoot, workers: int, seed: int, title: str
 ) -> list[EpisodeSummary]:
     """Run one episode per environment in worker processes, with progress on the terminal."""
+    begun = time.monotonic()
     with RunView(Console(stderr=True)) as view, RolloutPool(workers, root) as pool:
-        def progress(done: int, total: int, seconds_left: float) -> None:
-            view.show({"event": "phase", "phase": title, "fraction": done / total, "text": f"{done} of {total} episodes",
-                       "seconds_left": seconds_left})
+
+        def progress(done: int, total: int, fresh: Sequence[EpisodeSummary]) -> None:
+            left = (time.monotonic() - begun) * (total - done) / done if done else -1.0
+            text = f"{done} of {total} episodes"
+            view.show({"event": "phase", "phase": title, "fraction": done / total, "text": text, "seconds_left": left})
+
         return pool.run(specs, actor, seed, on_progress=progress)
 
 

@@ -39,6 +39,11 @@ class EpisodesRequest:
     starts: Sequence[Start] = ()
     """Empty, or one per specification."""
 
+    @property
+    def record_physics(self) -> bool:
+        """Whether full physics states are kept: for the policy's own rollouts, from which an expert may take over."""
+        return self.actor not in ("expert", "hold") and self.purpose in ("rollout", "recreation")
+
 
 @dataclass(frozen=True)
 class Generated:

@@ -33,7 +33,7 @@ def _draw(loop: Loop, index: int, program: GenerationProgram) -> Draw:
     seeds = loop.rng(f"recreation {index}")
 
     def draw(count: int) -> tuple[list[EnvironmentSpec], list[EnvironmentSpec]]:
-        seed = int(seeds.integers(2**31))
+        seed = int(seeds.integers(2**31))  # the same for both: matched scenes differ by the operators alone
         return loop.ports.generate([program], [count], seed).specs, loop.ports.generate([matched], [count], seed).specs
 
     return draw

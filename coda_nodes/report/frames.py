@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from coda_nodes.simulator.render import Renderer, open_renderer
+from coda_nodes.simulator.schematic import Painter
 from coda_nodes.world.episode import Episode
 
 WIDTH, HEIGHT = 240, 180
@@ -25,16 +25,15 @@ class Film:
     schematic: bool
 
 
-def film_of(path: Path, renderer: Renderer | None = None) -> Film:
+def film_of(path: Path, painter: Painter) -> Film:
     """Draw at most 16 frames of an episode, one per chunk boundary or fewer.
 
     Raises:
         ArtifactError: the episode is missing or damaged.
     """
     episode = Episode.load(path)
-    renderer = renderer or open_renderer(WIDTH, HEIGHT)
-    frames = [renderer.render(episode.spec, episode.states, index) for index in key_indices(len(episode.states.time))]
-    return Film(animate(frames), renderer.schematic)
+    frames = [painter.paint(episode.spec, episode.states, row) for row in key_indices(episode.states.n)]
+    return Film(animate(frames), painter.backend == "schematic")
 
 
 def key_indices(count: int) -> list[int]:

@@ -12,8 +12,9 @@ from jinja2 import Environment, StrictUndefined
 from pydantic import ValidationError
 
 from coda_nodes.report import plots
-from coda_nodes.report.frames import Film, film_of
+from coda_nodes.report.frames import HEIGHT, WIDTH, Film, film_of
 from coda_nodes.report.terminal import duration, percent
+from coda_nodes.simulator.schematic import Painter
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.errors import ArtifactError
 from coda_nodes.world.records import FailureRecord, ProgramRecord, RoundRecord, Summary
@@ -89,21 +90,22 @@ def _lives(rounds: Sequence[RoundRecord]) -> list[list[tuple[int, ProgramRecord]
 
 def _exhibits(root: ArtifactRoot, rounds: Sequence[RoundRecord], limit: int) -> list[Exhibit]:
     programs = {program.program_id: program for record in rounds for program in record.programs}
+    painter = Painter(WIDTH, HEIGHT)
     shown = []
     for record in rounds:
         for failure in record.failures[: max(1, limit // max(1, len(rounds) - 1))]:
             shown.append(Exhibit(
-                failure, record.round, _film(root, failure.episode), _film(root, failure.solved_episode),
+                failure, record.round, _film(root, failure.episode, painter), _film(root, failure.solved_episode, painter),
                 programs.get(failure.program_id),
             ))
     return shown
 
 
-def _film(root: ArtifactRoot, key: str) -> Film | None:
+def _film(root: ArtifactRoot, key: str, painter: Painter) -> Film | None:
     if not key:
         return None
     try:
-        return film_of(root.episode(key))
+        return film_of(root.episode(key), painter)
     except ArtifactError as error:
         log.warning("no film of episode %s: %s", key, error)
         return None
