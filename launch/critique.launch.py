@@ -2,58 +2,25 @@
 
 import os
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
-from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import Node
-
-from coda_nodes.ros.environment import launch_environment
-from coda_nodes.ros.graph import GraphConfig, describe_graph
 from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+
+from coda_nodes.ros.graph import GraphConfig, describe_graph
+from coda_nodes.ros.launching import argument_values, launch_actions
 
 
 def generate_launch_description():
     """Describe the arguments; the nodes follow from their values."""
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument(
-                "out", default_value="runs/critique", description="folder of memory and diagnoses"
-            ),
-            DeclareLaunchArgument(
-                "critic", default_value="state", description="critic that diagnoses failures"
-            ),
-            DeclareLaunchArgument(
-                "domain_id", default_value="", description="ROS domain id; empty: that of the shell"
-            ),
-            DeclareLaunchArgument(
-                "use_sim_time",
-                default_value="false",
-                description="take the time from /clock (ros2 bag play --clock)",
-            ),
-            OpaqueFunction(function=start_nodes),
-        ]
-    )
+    return LaunchDescription([
+        DeclareLaunchArgument("out", default_value="runs/critique", description="folder of memory and diagnoses"),
+        DeclareLaunchArgument("domain_id", default_value="", description="ROS domain id; empty: that of the shell"),
+        DeclareLaunchArgument("use_sim_time", default_value="false", description="take the time from /clock"),
+        OpaqueFunction(function=start_nodes),
+    ])  # fmt: skip
 
 
 def start_nodes(context):
-    """Return the environment and the nodes for the given arguments."""
-    value = {
-        name: LaunchConfiguration(name).perform(context)
-        for name in ("out", "critic", "domain_id", "use_sim_time")
-    }
-    root = os.path.abspath(value["out"])
-    graph = describe_graph(
-        "critique",
-        GraphConfig(root=root, critic=value["critic"], use_sim_time=value["use_sim_time"].lower() == "true"),
-    )
-    environment = launch_environment(root, value["domain_id"])
-    return [SetEnvironmentVariable(name, text) for name, text in environment.items()] + [
-        Node(
-            package="coda_nodes",
-            executable=node.executable,
-            name=node.name,
-            namespace=node.namespace,
-            parameters=[node.parameters_for_launch()],
-            output="both",
-        )
-        for node in graph
-    ]
+    """Return the actions for the given arguments."""
+    out, domain, sim_time = argument_values(context, "out", "domain_id", "use_sim_time")
+    graph = GraphConfig(artifact_root=os.path.abspath(out), use_sim_time=sim_time == "true")
+    return launch_actions(describe_graph("critique", graph), graph.artifact_root, domain)

@@ -1,66 +1,34 @@
-"""A trained policy on an arm: the executor, driving ros2_control by trajectories."""
+"""A trained policy on an arm: the executor, which drives ros2_control by trajectories."""
 
 import os
 
-from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
-from launch.substitutions import LaunchConfiguration
-from launch_ros.actions import Node
-
-from coda_nodes.ros.environment import launch_environment
-from coda_nodes.ros.graph import GraphConfig, describe_graph
 from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+
+from coda_nodes.ros.graph import GraphConfig, describe_graph
+from coda_nodes.ros.launching import argument_values, launch_actions
 
 
 def generate_launch_description():
     """Describe the arguments; the node follows from their values."""
-    return LaunchDescription(
-        [
-            DeclareLaunchArgument("checkpoint", description="folder of the checkpoint to run"),
-            DeclareLaunchArgument("robot", default_value="panda", description="robot description of the arm"),
-            DeclareLaunchArgument(
-                "dry_run", default_value="true", description="true: decide and check every command, send none"
-            ),
-            DeclareLaunchArgument(
-                "out", default_value="runs/deploy", description="folder of logs and recordings"
-            ),
-            DeclareLaunchArgument(
-                "domain_id", default_value="", description="ROS domain id; empty: that of the shell"
-            ),
-            DeclareLaunchArgument(
-                "use_sim_time", default_value="false", description="take the time from /clock"
-            ),
-            OpaqueFunction(function=start_nodes),
-        ]
-    )
+    return LaunchDescription([
+        DeclareLaunchArgument("checkpoint", description="folder of the checkpoint to run"),
+        DeclareLaunchArgument("robot", default_value="panda", description="robot description of the arm"),
+        DeclareLaunchArgument("dry_run", default_value="true", description="true: check every command, send none"),
+        DeclareLaunchArgument("out", default_value="runs/deploy", description="folder of logs and recordings"),
+        DeclareLaunchArgument("domain_id", default_value="", description="ROS domain id; empty: that of the shell"),
+        DeclareLaunchArgument("use_sim_time", default_value="false", description="take the time from /clock"),
+        OpaqueFunction(function=start_nodes),
+    ])  # fmt: skip
 
 
 def start_nodes(context):
-    """Return the environment and the node for the given arguments."""
-    value = {
-        name: LaunchConfiguration(name).perform(context)
-        for name in ("checkpoint", "robot", "dry_run", "out", "domain_id", "use_sim_time")
-    }
-    root = os.path.abspath(value["out"])
-    executor = {
-        "checkpoint": os.path.abspath(value["checkpoint"]),
-        "robot": value["robot"],
-        "dry_run": value["dry_run"].lower() == "true",
-    }
-    graph = describe_graph(
-        "deploy",
-        GraphConfig(
-            root=root, use_sim_time=value["use_sim_time"].lower() == "true", own={"executor": executor}
-        ),
+    """Return the actions for the given arguments."""
+    checkpoint, robot, dry_run, out, domain, sim_time = argument_values(
+        context, "checkpoint", "robot", "dry_run", "out", "domain_id", "use_sim_time"
     )
-    environment = launch_environment(root, value["domain_id"])
-    return [SetEnvironmentVariable(name, text) for name, text in environment.items()] + [
-        Node(
-            package="coda_nodes",
-            executable=node.executable,
-            name=node.name,
-            namespace=node.namespace,
-            parameters=[node.parameters_for_launch()],
-            output="both",
-        )
-        for node in graph
-    ]
+    executor = {"checkpoint": os.path.abspath(checkpoint), "robot": robot, "dry_run": dry_run != "false"}
+    graph = GraphConfig(
+        artifact_root=os.path.abspath(out), use_sim_time=sim_time == "true", own={"executor": executor}
+    )
+    return launch_actions(describe_graph("deploy", graph), graph.artifact_root, domain)

@@ -61,15 +61,11 @@ class NodeProcess:
 class GraphConfig:
     """What a graph is told at its start; everything else comes with services and actions."""
 
-    root: str = setting("", "artifact root: the folder of the run that all nodes share")
-    simulator: str = setting("mujoco", "simulator", choices=SIMULATORS)
-    critic: str = setting("state", "critic that diagnoses failures")
-    seed: int = setting(0, "seed of everything random", low=0, high=2**31)
+    artifact_root: str = setting("runs/default", "folder of the run, shared by all its nodes")
+    simulator: str = setting("mujoco", "physics engine", choices=SIMULATORS)
     workers: int = setting(2, "rollout worker processes", low=1, high=256)
     use_sim_time: bool = setting(False, "take the time from /clock")
-    own: Mapping[str, Mapping[str, Value]] = setting(
-        None, "further parameters by node, over those above: {'conductor': {'rounds': 15}}"
-    )
+    own: Mapping[str, Mapping[str, Value]] = setting(None, "further parameters of nodes, by node name")
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -86,24 +82,16 @@ def describe_graph(kind: str, config: GraphConfig) -> list[NodeProcess]:
         raise ConfigError(unknown("graph", kind, GRAPHS))
     for name in config.own:
         if name not in GRAPHS[kind]:
-            raise ConfigError(unknown(f"node in the graph {kind!r}", name, GRAPHS[kind]))
+            raise ConfigError(unknown(f"node of graph {kind}", name, GRAPHS[kind]))
     return [
-        NodeProcess(
-            name,
-            f"coda_nodes.{name}.node",
-            parameters={**_parameters(name, config), **config.own.get(name, {})},
-        )
+        NodeProcess(name, f"coda_nodes.{name}.node", parameters=_parameters(name, config))
         for name in GRAPHS[kind]
     ]
 
 
 def _parameters(name: str, config: GraphConfig) -> dict[str, Value]:
-    shared: dict[str, Value] = {"artifact_root": config.root, "use_sim_time": config.use_sim_time}
-    own: dict[str, dict[str, Value]] = {
-        "simulator": {"simulator": config.simulator, "workers": config.workers},
-        "generator": {"seed": config.seed},
-        "critic": {"critic": config.critic},
-        "learner": {"seed": config.seed},
-        "conductor": {"seed": config.seed},
-    }
-    return {**shared, **own.get(name, {})}
+    made: dict[str, Value] = {"artifact_root": config.artifact_root, "use_sim_time": config.use_sim_time}
+    if name == "simulator":
+        made.update(simulator=config.simulator, workers=config.workers)
+    made.update(config.own.get(name, {}))
+    return made

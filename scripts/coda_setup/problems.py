@@ -24,7 +24,7 @@ def explain_pip(output: str, log: str) -> str:
     if NO_NETWORK.search(output):
         return (
             "the package index cannot be reached, so nothing could be installed: connect to the network "
-            "(or point pip at an index that can be reached) and run make again; it continues where it stopped "
+            "(or point pip at an index that can be reached) and run make again; it continues where it was "
             f"({log})."
         )
     missing = NOT_FOUND.search(output)

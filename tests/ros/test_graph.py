@@ -19,7 +19,7 @@ def parameters_of(words: list[str]) -> dict[str, object]:
 
 def test_all_nodes_share_the_artifact_root_and_the_clock():
     for kind, names in GRAPHS.items():
-        graph = describe_graph(kind, GraphConfig(root="/run", use_sim_time=True))
+        graph = describe_graph(kind, GraphConfig(artifact_root="/run", use_sim_time=True))
         assert [node.name for node in graph] == list(names)
         for node in graph:
             assert node.parameters["artifact_root"] == "/run" and node.parameters["use_sim_time"] is True
@@ -45,12 +45,18 @@ def test_parameters_arrive_with_their_types():
 
 def test_own_parameters_of_a_node_come_over_the_shared_ones():
     config = {"families": ["stack"]}
-    graph = describe_graph(
-        "train", GraphConfig(seed=1, own={"conductor": {"config_json": json.dumps(config), "seed": 7}})
-    )
-    (conductor,) = [node for node in graph if node.name == "conductor"]
-    assert json.loads(conductor.parameters["config_json"]) == config
-    assert conductor.parameters["seed"] == 7
+    own = {"conductor": {"config_json": json.dumps(config), "artifact_root": "/other"}}
+    graph = {node.name: node for node in describe_graph("train", GraphConfig(artifact_root="/run", own=own))}
+    assert json.loads(graph["conductor"].parameters["config_json"]) == config
+    assert graph["conductor"].parameters["artifact_root"] == "/other"
+    assert graph["memory"].parameters["artifact_root"] == "/run"
+
+
+def test_the_simulator_is_told_its_engine_and_workers():
+    graph = {node.name: node for node in describe_graph("train", GraphConfig(simulator="gazebo", workers=5))}
+    assert graph["simulator"].parameters["simulator"] == "gazebo"
+    assert graph["simulator"].parameters["workers"] == 5
+    assert "workers" not in graph["memory"].parameters
 
 
 def test_parameters_of_a_node_that_is_not_there_are_refused():
