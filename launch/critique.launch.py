@@ -11,12 +11,20 @@ from coda_nodes.ros.launching import argument_values, launch_actions
 
 def generate_launch_description():
     """Describe the arguments; the nodes follow from their values."""
-    return LaunchDescription([
-        DeclareLaunchArgument("out", default_value="runs/critique", description="folder of memory and diagnoses"),
-        DeclareLaunchArgument("domain_id", default_value="", description="ROS domain id; empty: that of the shell"),
-        DeclareLaunchArgument("use_sim_time", default_value="false", description="take the time from /clock"),
-        OpaqueFunction(function=start_nodes),
-    ])  # fmt: skip
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "out", default_value="runs/critique", description="folder of memory and diagnoses"
+            ),
+            DeclareLaunchArgument(
+                "domain_id", default_value="", description="ROS domain id; empty: that of the shell"
+            ),
+            DeclareLaunchArgument(
+                "use_sim_time", default_value="false", description="take the time from /clock"
+            ),
+            OpaqueFunction(function=start_nodes),
+        ]
+    )
 
 
 def start_nodes(context):

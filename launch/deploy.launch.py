@@ -11,15 +11,25 @@ from coda_nodes.ros.launching import argument_values, launch_actions
 
 def generate_launch_description():
     """Describe the arguments; the node follows from their values."""
-    return LaunchDescription([
-        DeclareLaunchArgument("checkpoint", description="folder of the checkpoint to run"),
-        DeclareLaunchArgument("robot", default_value="panda", description="robot description of the arm"),
-        DeclareLaunchArgument("dry_run", default_value="true", description="true: check every command, send none"),
-        DeclareLaunchArgument("out", default_value="runs/deploy", description="folder of logs and recordings"),
-        DeclareLaunchArgument("domain_id", default_value="", description="ROS domain id; empty: that of the shell"),
-        DeclareLaunchArgument("use_sim_time", default_value="false", description="take the time from /clock"),
-        OpaqueFunction(function=start_nodes),
-    ])  # fmt: skip
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument("checkpoint", description="folder of the checkpoint to run"),
+            DeclareLaunchArgument("robot", default_value="panda", description="robot description of the arm"),
+            DeclareLaunchArgument(
+                "dry_run", default_value="true", description="true: check every command, send none"
+            ),
+            DeclareLaunchArgument(
+                "out", default_value="runs/deploy", description="folder of logs and recordings"
+            ),
+            DeclareLaunchArgument(
+                "domain_id", default_value="", description="ROS domain id; empty: that of the shell"
+            ),
+            DeclareLaunchArgument(
+                "use_sim_time", default_value="false", description="take the time from /clock"
+            ),
+            OpaqueFunction(function=start_nodes),
+        ]
+    )
 
 
 def start_nodes(context):

@@ -12,17 +12,29 @@ from coda_nodes.ros.launching import argument_values, launch_actions
 
 def generate_launch_description():
     """Describe the arguments; the nodes follow from their values."""
-    return LaunchDescription([
-        DeclareLaunchArgument("out", default_value="runs/launch", description="folder of the run (artifact root)"),
-        DeclareLaunchArgument("rounds", default_value="3", description="rounds of co-evolution"),
-        DeclareLaunchArgument("simulator", default_value="mujoco", description="physics engine: mujoco or gazebo"),
-        DeclareLaunchArgument("seed", default_value="0", description="seed of everything random"),
-        DeclareLaunchArgument("workers", default_value="2", description="rollout worker processes"),
-        DeclareLaunchArgument("config", default_value="{}", description="further settings of the run, as a JSON object"),
-        DeclareLaunchArgument("domain_id", default_value="", description="ROS domain id; empty: that of the shell"),
-        DeclareLaunchArgument("use_sim_time", default_value="false", description="take the time from /clock"),
-        OpaqueFunction(function=start_nodes),
-    ])  # fmt: skip
+    return LaunchDescription(
+        [
+            DeclareLaunchArgument(
+                "out", default_value="runs/launch", description="folder of the run (artifact root)"
+            ),
+            DeclareLaunchArgument("rounds", default_value="3", description="rounds of co-evolution"),
+            DeclareLaunchArgument(
+                "simulator", default_value="mujoco", description="physics engine: mujoco or gazebo"
+            ),
+            DeclareLaunchArgument("seed", default_value="0", description="seed of everything random"),
+            DeclareLaunchArgument("workers", default_value="2", description="rollout worker processes"),
+            DeclareLaunchArgument(
+                "config", default_value="{}", description="further settings of the run, as a JSON object"
+            ),
+            DeclareLaunchArgument(
+                "domain_id", default_value="", description="ROS domain id; empty: that of the shell"
+            ),
+            DeclareLaunchArgument(
+                "use_sim_time", default_value="false", description="take the time from /clock"
+            ),
+            OpaqueFunction(function=start_nodes),
+        ]
+    )
 
 
 def start_nodes(context):

@@ -45,8 +45,9 @@ def check_headers(include: str = "") -> None:
         )
 
 
-def check_disk(folder: Path, venv: Path, needed: int = NEEDED_BYTES) -> None:
-    """Raise SetupError where the disk of a folder has no room for what the environment lacks [byte]."""
+def check_disk(venv: Path, needed: int = NEEDED_BYTES) -> None:
+    """Raise SetupError where the disk has no room for what the virtual environment still lacks [byte]."""
+    folder = next(path for path in (venv, *venv.parents) if path.is_dir())
     free = shutil.disk_usage(folder).free
     present = sum(path.lstat().st_size for path in venv.rglob("*") if path.is_file())
     if free < max(needed - present, needed // 10):
