@@ -11,6 +11,9 @@ from coda_nodes.world.experts.transfer import ALIGNED, CLEARANCE, HOVER, SLOW, s
 from coda_nodes.world.geometry import wrap
 from coda_nodes.world.spec import EnvironmentSpec, atoms
 
+REST = 0.006
+"""Height over its place at which a held thing is let go [m]."""
+
 
 class Parts:
     """The atoms of each goal that an expert knows, in order.
@@ -69,12 +72,12 @@ def widen(mask: Mask, slots: int) -> Mask:
 
 
 def lower(
-    view: View, slot: Slots, point: Array, yaw: Array, tolerance: float, slope: float, rest: float = 0.006
+    view: View, slot: Slots, point: Array, yaw: Array, tolerance: float, slope: float, confirm: bool = False
 ) -> Command:
     """Bring the centre of the held entity ``slot`` to ``point`` (n, 3) [m] with the tool at ``yaw``, then open.
 
     It is carried at cruising height, comes down inside a funnel of ``slope`` about the point, and is let go within
-    ``tolerance`` [m] sideways and ``rest`` [m] above.
+    twice ``tolerance`` [m] sideways and REST above; with ``confirm`` only where it already was at the chunk's start.
     """
     offset = view.tool - view.of(view.position, slot)
     goal = point + offset
@@ -86,7 +89,10 @@ def lower(
     aim = goal.copy()
     aim[:, 2] = np.where(turned, goal[:, 2], cruise)
     position = funnel(view.tool, aim, cruise, slope=slope, tolerance=tolerance)
-    arrived = (sideways < 2 * tolerance) & (error[:, 2] > -rest) & turned
+    arrived = (sideways < 2 * tolerance) & (error[:, 2] > -REST) & turned
+    if confirm:
+        missing = point - view.of(view.state.entity_position_base, slot)
+        arrived &= (np.hypot(missing[:, 0], missing[:, 1]) < 2 * tolerance) & (missing[:, 2] > -REST)
     position = np.where(arrived[:, None], view.tool, position)
     low = (sideways < 0.03) & (error[:, 2] > -0.06)
     opening = np.where(arrived, np.minimum(view.state.gripper_opening + 0.35, 1.0), 0.0)

@@ -33,6 +33,8 @@ PEG_GRIP = 0.020
 """How far below its upper end a peg is taken [m]."""
 FINGER_TIP = 0.012
 """From the tool down to the end of the fingers [m]."""
+DEEP = 0.75
+"""Share of the hole's depth at which a peg counts as inserted."""
 INSERT_SLOPE = 30.0
 """Slope of the funnel down to the hole: the peg is over the hole before it is at the rim."""
 
@@ -57,13 +59,21 @@ class PushInsertExpert:
             slot = np.maximum(wrong, 0)
             command = command.where(wrong >= 0, deliver(view, slot, free_spot(view, slot)))
         finished = (done | (self.parts.kind == "")).all(1)
-        return command.where(finished, self._leave(view, kind, subject))
+        command = command.where(finished, self._stay(view))
+        for p in range(self.parts.count):
+            peg = self.parts.subject[:, p]
+            about = (self.parts.kind[:, p] == "insert") & done[:, p] & self._around(view, peg)
+            command = command.where(about, retreat(view, peg))
+        return command
 
-    def _leave(self, view: View, kind: np.ndarray, subject: Slots) -> Command:
-        """Back off: upwards from a peg; from a pushed object the hand need not move."""
+    def _stay(self, view: View) -> Command:
         n = len(view.tool)
-        still = Command(view.tool.copy(), view.yaw, np.zeros(n), np.full(n, PUSH_SPEED))
-        return still.where(kind == "insert", retreat(view, subject))
+        return Command(view.tool.copy(), view.yaw, np.ones(n) * view.state.gripper_opening, np.full(n, PUSH_SPEED))
+
+    def _around(self, view: View, peg: Slots) -> Mask:
+        """Whether the fingers are still about a peg that has been inserted. Shape (n,)."""
+        apart = np.hypot(*(view.tool - view.of(view.position, peg))[:, :2].T)
+        return (apart < 0.06) & (view.tool[:, 2] < view.top(peg) + 0.02)
 
     def _done(self, view: View, p: int) -> Mask:
         kind, subject, target = self.parts.kind[:, p], self.parts.subject[:, p], self.parts.target[:, p]
@@ -73,8 +83,9 @@ class PushInsertExpert:
         end = self._lower_end(view, subject)
         hole = slot_hole(view.of(view.state.entity_half_extents, target))[1]
         sideways = np.linalg.norm((end - view.of(view.position, target))[:, :2], axis=1)
-        deep = view.top(target) - end[:, 2] > 0.62 * 2 * hole[:, 2]
-        inserted = (sideways < hole[:, :2].max(1)) & deep & ~view.of(view.held, subject)
+        start = view.of(view.state.entity_position_base, subject)[:, 2] - view.of(view.position, subject)[:, 2]
+        deep = view.top(target) - end[:, 2] - start > DEEP * 2 * hole[:, 2]
+        inserted = (sideways < hole[:, :2].max(1)) & deep
         return np.where(kind == "insert", inserted, pushed)
 
     def _room(self, view: View, subject: Slots, target: Slots) -> Array:
@@ -156,7 +167,7 @@ class PushInsertExpert:
         hole, room = slot_hole(half)
         middle = view.of(view.position, target) + hole
         spot = middle + (centre - end)
-        bottom = middle[:, 2] - room[:, 2] + 0.004
+        bottom = middle[:, 2] - room[:, 2] + 0.002
         free = view.top(target) + FINGER_TIP - (view.tool - end)[:, 2]
         spot[:, 2] = np.maximum(bottom, free) + (centre - end)[:, 2]
         heading = yaw_of(view.of(view.state.entity_quaternion_xyzw, subject)) + view.heading_offset
@@ -164,7 +175,7 @@ class PushInsertExpert:
         slot_heading = yaw_of(view.of(view.state.entity_quaternion_xyzw, target))
         turn = np.where(is_round, 0.0, wrap(slot_heading - heading, np.pi / 2))
         yaw = azimuth_yaw(view.yaw + turn, spot, view.yaw)
-        place = lower(view, subject, spot, yaw, tolerance=0.0015, slope=INSERT_SLOPE)
+        place = lower(view, subject, spot, yaw, tolerance=0.0015, slope=INSERT_SLOPE, confirm=True)
         return fetch(view, subject, grasp).where(view.of(view.held, subject), place)
 
     def _lower_end(self, view: View, subject: Slots) -> Array:
