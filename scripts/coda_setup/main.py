@@ -18,17 +18,17 @@ from coda_setup.steps import say
 def main() -> int:
     """Set up and return the exit status; every failure is one sentence on standard error."""
     started = time.monotonic()
+    place = parse_arguments()
     try:
-        if set_up(parse_arguments()):
+        if set_up(place):
             say(f"done in {time.monotonic() - started:.0f} s")
         return 0
     except SetupError as error:
         sentence = str(error)
     except OSError as error:
+        where = error.filename or place.venv
         full = DISK_FULL.search(str(error))
-        sentence = (
-            disk_full(f"({error.filename})") if full else f"{error.strerror or error}: {error.filename}"
-        )
+        sentence = disk_full("in the middle") if full else f"{error.strerror or error}: {where}"
     except KeyboardInterrupt:
         sys.stderr.write("\nset-up: interrupted; run make again, it continues where it stopped.\n")
         return 130
@@ -133,7 +133,7 @@ def look_at_machine(place: Place, todo: list[str]) -> None:
         checks.find_compiler(os.environ)
         checks.check_headers()
     if "packages" in todo:
-        checks.check_disk(place.root, place.venv)
+        checks.check_disk(place.venv)
 
 
 def describe(place: Place, ros: SourcedRos | None, version: str) -> None:
