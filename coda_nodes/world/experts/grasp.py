@@ -17,6 +17,8 @@ FINGER_HALF = 0.013
 """Room a finger needs around its centre line [m]."""
 MARGIN = 0.016
 """Opening beyond the object's width, per finger [m]."""
+COMFORTABLE, WIDEST = 0.05, 0.066
+"""Width up to which a grasp costs nothing, and beyond which another is taken if there is one [m]."""
 ROUND_ANGLES = np.arange(6) * (np.pi / 6)
 """Closing directions tried on an upright round object [rad]."""
 
@@ -48,7 +50,7 @@ def choose_grasp(view: View, slot: Slots, cylinder: Mask, hollow: Mask) -> Grasp
     yaws = wrap(angles - np.pi / 2, np.pi)
     current = view.yaw[:, None]
     cost = 0.3 * np.abs(wrap(yaws - current, np.pi))
-    cost += 10.0 * np.maximum(widths - (MAX_OPENING - 0.006), 0.0) / 0.01
+    cost += 10.0 * np.maximum(widths - COMFORTABLE, 0.0) + 1000.0 * np.maximum(widths - WIDEST, 0.0)
     cost += 40.0 * np.maximum(FINGER_HALF - _finger_room(view, slot, centre, angles, widths, hollow), 0.0)
     best = np.argmin(cost, axis=1)
     yaw = azimuth_yaw(yaws[view.rows, best], centre, view.yaw)

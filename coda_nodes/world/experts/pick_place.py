@@ -12,10 +12,10 @@ from coda_nodes.world.experts.transfer import Destination, free_spot, retreat, t
 from coda_nodes.world.geometry import BIN_FLOOR, BIN_WALL
 from coda_nodes.world.spec import EnvironmentSpec
 
-SPOTS = np.array([[0.0, 0.0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]]) * 0.6
+SPOTS = np.array([[0.0, 0.0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]]) 
 """Places tried in a receptacle, as shares of the free half extents. Shape (S, 2)."""
-DROP = 0.008
-"""Height over the receptacle's floor at which the object is let go [m]."""
+DROP = (0.012, 0.003)
+"""Height over the floor of a bin, and over a plate, at which the object is let go [m]."""
 
 
 class PickPlaceExpert:
@@ -66,11 +66,12 @@ class PickPlaceExpert:
         free = np.maximum(half[:, :2] - BIN_WALL - reach[:, None] - 0.012, 0.0)
         spot = self._emptiest(view, subject, target, free)
         floor = np.where(hollow, view.bottom(target) + BIN_FLOOR, view.top(target))
-        point = np.concatenate([spot, (floor + DROP * np.where(hollow, 1.5, 0.4) + view.of(view.extents, subject)[:, 2])[:, None]], 1)
-        return Destination(point, np.full(len(point), np.nan), np.where(hollow, np.clip(free.min(1), 0.005, 0.015), 0.008))
+        height = floor + np.where(hollow, *DROP) + view.of(view.extents, subject)[:, 2]
+        tolerance = np.where(hollow, np.clip(free.min(1), 0.005, 0.012), 0.008)
+        return Destination(np.concatenate([spot, height[:, None]], 1), np.full(len(spot), np.nan), tolerance)
 
     def _emptiest(self, view: View, subject: np.ndarray, target: np.ndarray, free: Array) -> Array:
-        """The middle of the receptacle, or the place in it farthest from what already lies there. Shape (n, 2)."""
+        """The middle of the receptacle (a corner where more is to come), or the place in it farthest from what lies there. Shape (n, 2)."""
         rotation = view.of(view.rotation, target)[:, :2, :2]
         spots = np.einsum("nij,nsj->nsi", rotation, SPOTS[None] * free[:, None, :])
         spots = spots + view.of(view.position, target)[:, None, :2]
@@ -78,7 +79,9 @@ class PickPlaceExpert:
         needed = view.extents[:, :, :2].max(-1) + view.of(view.extents, subject)[:, :2].max(-1)[:, None] + 0.012
         lacking = np.maximum(needed[:, None, :] - apart, 0.0)
         ignored = ~self.tasks.movable | view.held | (np.arange(apart.shape[2]) == subject[:, None])
-        cost = np.where(ignored[:, None, :], 0.0, lacking).sum(-1) + 0.02 * np.linalg.norm(SPOTS, axis=1)
+        shared = ((self.tasks.target == target[:, None]) & self.tasks.valid).sum(1) > 1
+        spread = np.where(shared, -0.002, 0.002)[:, None] * np.linalg.norm(SPOTS, axis=1)
+        cost = np.where(ignored[:, None, :], 0.0, lacking).sum(-1) + spread
         return spots[view.rows, cost.argmin(1)]
 
 

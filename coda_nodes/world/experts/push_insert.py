@@ -33,6 +33,8 @@ PEG_GRIP = 0.020
 """How far below its upper end a peg is taken [m]."""
 FINGER_TIP = 0.012
 """From the tool down to the end of the fingers [m]."""
+OVER_RIM = 0.012
+"""Height of the peg's end over the slot's rim at which the hand waits until it is over the hole [m]."""
 DEEP = 0.75
 """Share of the hole's depth at which a peg counts as inserted."""
 INSERT_SLOPE = 30.0
@@ -175,7 +177,8 @@ class PushInsertExpert:
         slot_heading = yaw_of(view.of(view.state.entity_quaternion_xyzw, target))
         turn = np.where(is_round, 0.0, wrap(slot_heading - heading, np.pi / 2))
         yaw = azimuth_yaw(view.yaw + turn, spot, view.yaw)
-        place = lower(view, subject, spot, yaw, tolerance=0.0015, slope=INSERT_SLOPE, confirm=True)
+        hover = np.maximum(view.top(target) + OVER_RIM - spot[:, 2] + (centre - end)[:, 2], 0.0)
+        place = lower(view, subject, spot, yaw, tolerance=0.0015, slope=INSERT_SLOPE, hover=hover)
         return fetch(view, subject, grasp).where(view.of(view.held, subject), place)
 
     def _lower_end(self, view: View, subject: Slots) -> Array:
