@@ -7,8 +7,8 @@ so that a chunk may pass from one phase to the next. Nothing is remembered betwe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,10 @@ MAX_OPENING = 0.08
 """Distance between the finger pads at opening 1 [m]."""
 SPEED = 0.5
 """Tool speed in free motion [m/s]."""
+CARRY_ACCELERATION = 0.12
+"""Gain of speed in one control step with something in the hand [m/s]."""
+REACHABLE = ((0.25, 0.75), 0.008)
+"""Horizontal distance from the base between which, and height above which, tool targets are kept [m]."""
 TURN_SPEED = 1.5
 """[rad/s]"""
 GRIPPER_STEP = 0.15
@@ -64,6 +68,10 @@ class View:
     """Half extents along the world's axes at the start of the chunk. Shape (n, K, 3)."""
     rows: Slots
     """0 .. n - 1."""
+    pace: Array
+    """Speed that may be reached in the next step [m/s]; infinite with an empty hand. Shape (n,)."""
+    cache: dict[str, Any] = field(default_factory=dict)
+    """What a rule computed once for the chunk."""
 
     @property
     def yaw(self) -> Array:
@@ -117,11 +125,14 @@ def view_of(state: SceneState, cylinder: Mask) -> View:
     rotation = rotation_matrices(state.entity_quaternion_xyzw)
     slots = state.present.shape[1]
     cylinder = np.pad(cylinder[:, :slots], ((0, 0), (0, max(0, slots - cylinder.shape[1]))))
+    held = state.grasped & state.present
+    speed = np.where(held, np.linalg.norm(state.entity_linear_velocity, axis=-1), 0.0).max(1)
     return View(
         tool=state.tool_position_base.copy(), quaternion=state.tool_quaternion_xyzw.copy(),
         opening=state.gripper_opening.copy(), position=state.entity_position_base.copy(),
-        held=state.grasped & state.present, heading_offset=np.zeros(state.n), state=state, rotation=rotation,
+        held=held, heading_offset=np.zeros(state.n), state=state, rotation=rotation,
         extents=world_extents(rotation, state.entity_half_extents, cylinder), rows=np.arange(state.n),
+        pace=np.where(held.any(1), speed + CARRY_ACCELERATION, np.inf),
     )
 
 
@@ -142,14 +153,23 @@ def roll_chunks(expert: FamilyExpert, state: SceneState) -> Array:
 def advance(view: View, command: Command) -> None:
     """Move the view by one control step: tool at limited speed, what is held along with it, fingers towards the command."""
     before, yaw = view.tool.copy(), view.yaw
-    difference = command.position - view.tool
+    difference = within_reach(command.position) - view.tool
     distance = np.linalg.norm(difference, axis=1)
-    step = np.minimum(command.speed * CONTROL_PERIOD, SETTLE * distance + 0.001)
+    step = np.minimum(np.minimum(command.speed, view.pace) * CONTROL_PERIOD, SETTLE * distance + 0.001)
+    view.pace = np.where(view.held.any(1), np.minimum(step, distance) / CONTROL_PERIOD + CARRY_ACCELERATION, np.inf)
     view.tool = view.tool + difference * (np.minimum(step, distance) / np.maximum(distance, 1e-9))[:, None]
     view.quaternion = _turn(view.quaternion, tool_down(command.yaw))
     _carry(view, view.tool - before, wrap(view.yaw - yaw))
     view.opening = view.opening + np.clip(command.opening - view.opening, -GRIPPER_STEP, GRIPPER_STEP)
     _update_grip(view, command)
+
+
+def within_reach(position: Array) -> Array:
+    """Nearest tool position that the arm can take pointing down. Shape (n, 3)."""
+    (near, far), floor = REACHABLE
+    distance = np.maximum(np.hypot(position[:, 0], position[:, 1]), 1e-6)
+    scale = np.clip(distance, near, far) / distance
+    return np.stack([np.maximum(position[:, 0] * scale, 0.2), position[:, 1] * scale, np.maximum(position[:, 2], floor)], 1)
 
 
 def _turn(quaternion: Array, target: Array) -> Array:

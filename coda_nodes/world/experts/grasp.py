@@ -13,8 +13,12 @@ FINGER_REACH = 0.035
 """How far down from the top of a tall object the tool may go before the palm meets it [m]."""
 LOWEST_TOOL = 0.010
 """Lowest tool height over the surface below [m]."""
-FINGER_HALF = 0.013
-"""Room a finger needs around its centre line [m]."""
+PALM_POINTS = np.array([0.06, 0.10])
+"""Points of the palm, which is 20 cm wide along the closing direction [m]."""
+ROOM = np.array([0.013, 0.035, 0.035] * 2)
+"""Room needed around each finger and each point of the palm [m]."""
+LEVELS = np.array([-0.012, 0.043, 0.043] * 2)
+"""Height over the tool from which fingers and palm reach up: lower things do not matter [m]."""
 MARGIN = 0.016
 """Opening beyond the object's width, per finger [m]."""
 COMFORTABLE, WIDEST = 0.05, 0.066
@@ -46,17 +50,17 @@ def choose_grasp(view: View, slot: Slots, cylinder: Mask, hollow: Mask) -> Grasp
     ``cylinder`` and ``hollow`` (bins) (n, K) tell the shapes of the slots.
     """
     centre = view.of(view.position, slot)
+    point = centre.copy()
+    floor = view.bottom(slot) + LOWEST_TOOL
+    point[:, 2] = np.maximum(np.maximum(centre[:, 2], view.top(slot) - FINGER_REACH), floor)
     angles, widths = _closing_directions(view, slot, cylinder)
     yaws = wrap(angles - np.pi / 2, np.pi)
     current = view.yaw[:, None]
     cost = 0.3 * np.abs(wrap(yaws - current, np.pi))
     cost += 10.0 * np.maximum(widths - COMFORTABLE, 0.0) + 1000.0 * np.maximum(widths - WIDEST, 0.0)
-    cost += 40.0 * np.maximum(FINGER_HALF - _finger_room(view, slot, centre, angles, widths, hollow), 0.0)
+    cost += 40.0 * np.maximum(-_room(view, slot, point, angles, widths, hollow), 0.0)
     best = np.argmin(cost, axis=1)
     yaw = azimuth_yaw(yaws[view.rows, best], centre, view.yaw)
-    point = centre.copy()
-    floor = view.bottom(slot) + LOWEST_TOOL
-    point[:, 2] = np.maximum(np.maximum(centre[:, 2], view.top(slot) - FINGER_REACH), floor)
     return Grasp(point, yaw, widths[view.rows, best])
 
 
@@ -80,22 +84,24 @@ def _closing_directions(view: View, slot: Slots, cylinder: Mask) -> tuple[Array,
     return angles, np.where(is_round[:, None], diameter, widths)
 
 
-def _finger_room(view: View, slot: Slots, centre: Array, angles: Array, widths: Array, hollow: Mask) -> Array:
-    """Smallest distance [m] from the two open fingers to what stands around, walls included. Shape (n, C)."""
-    reach = 0.5 * widths + MARGIN + 0.006
-    direction = np.stack([np.cos(angles), np.sin(angles)], -1) * reach[..., None]
-    fingers = centre[:, None, None, :2] + np.stack([direction, -direction], 2)
-    offset = fingers[:, :, :, None, :] - view.position[:, None, None, :, :2]
-    local = np.einsum("nkji,ncfkj->ncfki", view.rotation[:, :, :2, :2], offset)
+def _room(view: View, slot: Slots, point: Array, angles: Array, widths: Array, hollow: Mask) -> Array:
+    """Smallest distance [m] from open fingers and palm to what stands around, beyond the room each needs. Shape (n, C)."""
+    direction = np.stack([np.cos(angles), np.sin(angles)], -1)[:, :, None, :]
+    reach = np.concatenate([(0.5 * widths + MARGIN + 0.006)[..., None], np.broadcast_to(PALM_POINTS, (*widths.shape, 2))], -1)
+    reach = np.concatenate([reach, -reach], -1)
+    probes = point[:, None, None, :2] + direction * reach[..., None]
+    offset = probes[:, :, :, None, :] - view.position[:, None, None, :, :2]
+    local = np.abs(np.einsum("nkji,ncfkj->ncfki", view.rotation[:, :, :2, :2], offset))
     half = view.state.entity_half_extents[:, None, None, :, :2]
-    beyond = np.abs(local) - half
+    beyond = local - half
     outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1) + np.minimum(beyond.max(-1), 0.0)
-    within_bin = _centre_within(view, centre) & hollow
-    inner = (half - BIN_WALL - np.abs(local)).min(-1)
-    distance = np.where(within_bin[:, None, None, :], inner, outside)
-    ignored = ~view.state.present | (view.position[:, :, 2] + view.extents[:, :, 2] < centre[:, 2:] - 0.012)
-    ignored |= np.arange(ignored.shape[1]) == slot[:, None]
-    return np.where(ignored[:, None, None, :], 1.0, distance).min((2, 3))
+    within_bin = _centre_within(view, point) & hollow
+    inner = (half - BIN_WALL - local).min(-1)
+    distance = np.where(within_bin[:, None, None, :], inner, outside) - ROOM[None, None, :, None]
+    tops = view.position[:, :, 2] + view.extents[:, :, 2]
+    ignored = (tops[:, None, :] < (point[:, 2:] + LEVELS)[:, :, None]) | ~view.state.present[:, None, :]
+    ignored |= (np.arange(tops.shape[1]) == slot[:, None])[:, None, :]
+    return np.where(ignored[:, None], 1.0, distance).min((2, 3))
 
 
 def _centre_within(view: View, centre: Array) -> Mask:

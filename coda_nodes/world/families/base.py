@@ -181,9 +181,29 @@ def _cycle(values: Sequence[str], count: int, rng: np.random.Generator) -> list[
     return order[:count]
 
 
-def draw_position(ranges: FamilyRanges, rng: np.random.Generator, thing: str = "object") -> tuple[float, float]:
-    """Draw (x, y) [m] from ``<thing>_x`` and ``<thing>_y`` of axis position."""
-    return ranges.draw("position", f"{thing}_x", rng), ranges.draw("position", f"{thing}_y", rng)
+def draw_position(
+    ranges: FamilyRanges, rng: np.random.Generator, thing: str = "object", axis: str = "position"
+) -> tuple[float, float]:
+    """Draw (x, y) [m] from ``<thing>_x`` and ``<thing>_y``."""
+    return ranges.draw(axis, f"{thing}_x", rng), ranges.draw(axis, f"{thing}_y", rng)
+
+
+def place_items(
+    items: Sequence[Item], asked: Sequence[Item], layout: Layout, gap: float, ranges: FamilyRanges
+) -> list[ObjectSpec]:
+    """Movable objects at free places: those asked for where axis position says, the others there and up to ``spread``
+    [m] (axis clutter) around it."""
+    loose, rng = [], layout.rng
+    spread = ranges.draw("clutter", "spread", rng)
+    for item in items:
+        wide = 0.0 if item in asked else spread
+        x, y = layout.place(lambda: _spread(draw_position(ranges, rng), wide, rng), item.radius, gap)  # noqa: B023
+        loose.append(movable(item, "object" if item in asked else "distractor", x, y, ranges, rng))
+    return loose
+
+
+def _spread(position: tuple[float, float], by: float, rng: np.random.Generator) -> tuple[float, float]:
+    return position[0] + by * rng.uniform(-1, 1), position[1] + by * rng.uniform(-1, 1)
 
 
 def movable(item: Item, role: str, x: float, y: float, ranges: FamilyRanges, rng: np.random.Generator) -> ObjectSpec:
@@ -249,15 +269,18 @@ def _number(name: str) -> int:
     return RECEPTACLES.index(name) if name in RECEPTACLES else list(COLORS).index(name.split()[0])
 
 
-def receptacle(name: str, layout: Layout, gap: float, ranges: FamilyRanges, rng: np.random.Generator) -> ObjectSpec:
+def receptacle(
+    name: str, layout: Layout, gap: float, ranges: FamilyRanges, rng: np.random.Generator, extra: bool = False
+) -> ObjectSpec:
     """A bin or plate at a drawn free place (axis position: receptacle_x, receptacle_y, receptacle_yaw; axis objects:
-    bin_half_width, plate_radius)."""
+    bin_half_width, plate_radius); an ``extra`` one stands behind (axis clutter: extra_x, extra_y)."""
     shape = name.split()[-1]
     half = ranges.draw("objects", "bin_half_width" if shape == "bin" else "plate_radius", rng)
     height = BIN_HALF_HEIGHT if shape == "bin" else PLATE_HALF_HEIGHT
     yaw = ranges.draw("position", "receptacle_yaw", rng)
     outline = half * (abs(math.cos(yaw)) + abs(math.sin(yaw))) * 1.1 if shape == "bin" else half
-    x, y = layout.place(lambda: draw_position(ranges, rng, "receptacle"), outline, gap)
+    axis, thing = ("clutter", "extra") if extra else ("position", "receptacle")
+    x, y = layout.place(lambda: draw_position(ranges, rng, thing, axis), outline, gap)
     return ObjectSpec(
         name=name, shape=shape, role="receptacle", half_extents=(half, half, height), color=name.split()[0], mass=0.5,
         friction=1.0, pose=Pose.planar(x, y, height, yaw),

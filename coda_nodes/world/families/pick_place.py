@@ -14,10 +14,9 @@ from coda_nodes.world.families.base import (
     draw_items,
     draw_light,
     draw_physics,
-    draw_position,
     draw_start,
-    movable,
     pairing,
+    place_items,
     receptacle,
     until_valid,
 )
@@ -53,12 +52,8 @@ class PickPlace:
         parts = choose_parts(items, places, steps, ranges, rng)
         gap = ranges.draw("clutter", "gap", rng)
         layout = Layout(rng)
-        fixed = [receptacle(name, layout, gap, ranges, rng) for name in places]
-        asked = [item for item, _ in parts]
-        loose = []
-        for item in items:
-            x, y = layout.place(lambda: draw_position(ranges, rng), item.radius, gap)
-            loose.append(movable(item, "object" if item in asked else "distractor", x, y, ranges, rng))
+        fixed = [receptacle(name, layout, gap, ranges, rng, extra=i > 1) for i, name in enumerate(places)]
+        loose = place_items(items, [item for item, _ in parts], layout, gap, ranges)
         goals = tuple(Atom(predicate=PREDICATE[place.split()[-1]], args=(item.name, place)) for item, place in parts)
         phrasing = ranges.draw("instruction", "phrasing", rng)
         return EnvironmentSpec(

@@ -15,10 +15,9 @@ from coda_nodes.world.families.base import (
     draw_items,
     draw_light,
     draw_physics,
-    draw_position,
     draw_start,
-    movable,
     pairing,
+    place_items,
     receptacle,
     until_valid,
 )
@@ -54,10 +53,7 @@ class Stack:
         gap = ranges.draw("clutter", "gap", rng)
         layout = Layout(rng)
         plate = [receptacle(ranges.draw("objects", "plate", rng), layout, gap, ranges, rng)] if on_plate else []
-        loose = []
-        for item in items:
-            x, y = layout.place(lambda: draw_position(ranges, rng), item.radius, gap)
-            loose.append(movable(item, "object" if item in tower else "distractor", x, y, ranges, rng))
+        loose = place_items(items, tower, layout, gap, ranges)
         goals = tuple(Atom(predicate="stacked_on", args=(b.name, a.name)) for a, b in zip(tower, tower[1:]))
         if plate:
             goals = (Atom(predicate="on", args=(tower[0].name, plate[0].name)), *goals)

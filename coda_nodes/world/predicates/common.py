@@ -81,7 +81,7 @@ def inside(context: AtomContext) -> Sequence[Term]:
     room = context.half_extents(1) - BIN_WALL
     reach = context.extents_in_frame(0, 1)
     outside = np.maximum(np.abs(place) + reach - room - 0.003, 0.0)[:, :2]
-    rim = highest(context, 1) - 0.25 * (2 * context.half_extents(1)[:, 2] - BIN_FLOOR)
+    rim = highest(context, 1) - 0.15 * (2 * context.half_extents(1)[:, 2] - BIN_FLOOR)
     bottom = lowest(context, 0)
     under = lowest(context, 1) - bottom
     return [
