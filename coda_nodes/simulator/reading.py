@@ -16,6 +16,9 @@ from coda_nodes.world.state import SceneState
 Array = NDArray[np.float64]
 Ints = NDArray[np.int_]
 
+CLOSED = 0.03
+"""Gripper opening below which nothing can be between the pads: closed fingers that push do not grasp."""
+
 
 class SceneReader:
     """Index arrays of the loaded specifications, made once per reset; ``read`` is then a few gathers."""
@@ -65,17 +68,18 @@ class SceneReader:
         n, a, rows = len(self._rows), self._arrays, self._rows
         sensed = np.concatenate([a["sensordata"][:n], np.zeros((n, 1))], axis=1) > 0
         fingers = a["qpos"][:n][:, self._scene.finger_qpos].mean(axis=1)
+        opening = self._scene.robot.gripper_opening(fingers)
         position, quaternion = self._poses(n)
         value = np.where(self._jointed, a["qpos"][rows, self._qpos], 0.0)
         present = self._present
         return SceneState(
-            joint_positions=self.arm_positions(), gripper_opening=self._scene.robot.gripper_opening(fingers),
+            joint_positions=self.arm_positions(), gripper_opening=opening,
             tool_position_base=a["site_xpos"][:n, self._scene.tool_site].copy(),
             tool_quaternion_xyzw=self._tool_quaternion(n),
             entity_position_base=position, entity_quaternion_xyzw=quaternion, entity_half_extents=self._half,
             entity_joint_value=value, entity_joint_range=self._ranges, present=present, entity_names=self._names,
             instructions=self._instructions, entity_linear_velocity=self._velocity(n),
-            grasped=sensed[rows, self._left] & sensed[rows, self._right] & present,
+            grasped=sensed[rows, self._left] & sensed[rows, self._right] & present & (opening > CLOSED)[:, None],
             touched=sensed[rows, self._robot] & present, contact=sensed[rows[:, :, None], self._pair],
             on_table=(sensed[rows, self._table] & present) | self._still | self._jointed, time=a["time"][:n].reshape(n).copy(),
         )

@@ -221,8 +221,8 @@ def _add_sensors(spec: mujoco.MjSpec, robot: RobotDescription, names: list[tuple
         count(("robot", i), tree, robot.root_body, tree, name)
         if kind in ("movable", "drawer", "knob"):
             grip = {"movable": f"{name}_0", "drawer": f"{name}_moving_6", "knob": f"{name}_moving_0"}[kind]
-            for side, pad in zip(("left", "right"), robot.pad_geoms, strict=True):
-                count((side, i), geom, pad, geom, grip)
+            for side, pad in zip(("left", "right"), robot.pad_bodies, strict=True):
+                count((side, i), mujoco.mjtObj.mjOBJ_BODY, pad, geom, grip)
         if kind == "movable":
             count(("table", i), geom, "table", geom, f"{name}_0")
         for j, (other, other_name) in enumerate(names[:i]):

@@ -1,4 +1,4 @@
-"""Descriptions of the arms: one place for joint names, limits, gripper unit, home, workspace, tool frame and model."""
+"""Descriptions of the arms: joint names, limits, gripper unit, home, workspace, tool frame and model in one place."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class RobotDescription:
     """What the gripper is commanded in: ``metres per finger``."""
     gripper_range: tuple[float, float]
     """Command of opening 0 (closed) and of opening 1 (open), in ``gripper_unit``."""
-    pad_geoms: tuple[str, str]
-    """Collision geometry of the two finger pads."""
+    pad_bodies: tuple[str, str]
+    """Bodies of the two finger pads."""
     root_body: str
     """First moving body: the subtree that counts as the robot in contacts."""
     tool_site: str
-    """Site between the finger tips: z out of the gripper, y along the direction in which the fingers close."""
+    """Site between the finger tips: z out of the gripper, y along which the fingers close."""
     workspace_low: tuple[float, float, float]
     """Tool positions that can be reached pointing down, lower corner [m], base frame."""
     workspace_high: tuple[float, float, float]
@@ -83,7 +83,7 @@ PANDA = RobotDescription(
     gripper_actuator="gripper",
     gripper_unit="metres per finger",
     gripper_range=(0.0, 0.04),
-    pad_geoms=("left_pad", "right_pad"),
+    pad_bodies=("left_pad", "right_pad"),
     root_body="link1",
     tool_site="tool",
     workspace_low=(0.28, -0.45, 0.0),
