@@ -44,26 +44,24 @@ def joint_positions_from_message(message: JointState, names: Sequence[str]) -> A
     return finite(np.array(message.position)[order], "joint state position")
 
 
-def trajectory_to_message(
-    names: Sequence[str], positions: Array, period: float, first: float | None = None
-) -> JointTrajectory:
+def trajectory_to_message(names: Sequence[str], positions: Array, times: Array) -> JointTrajectory:
     """Trajectory that a controller starts when it arrives (stamp 0).
 
-    ``positions`` (T, J) [rad] or [m] in the order of ``names``; point i is to be reached ``first + i *
-    period`` [s] after the start, ``first`` defaults to one period. Raises MessageError when a time would not
-    be positive.
+    ``positions`` (T, J) [rad] or [m] in the order of ``names``, reached ``times`` (T,) [s] after the start.
+    Raises MessageError for NaN and for times that are not positive and rising.
     """
-    start = period if first is None else first
-    if not (start > 0 and period > 0):
-        raise MessageError(
-            f"trajectory with first point at {start} s, then every {period} s: expected positive times"
-        )
+    _check_times(times)
     message = JointTrajectory(joint_names=list(names))
-    for i, row in enumerate(finite(positions, "trajectory")):
-        nanoseconds = round((start + i * period) * 1e9)
+    for moment, row in zip(times, finite(positions, "trajectory"), strict=True):
+        nanoseconds = round(float(moment) * 1e9)
         reached = Duration(sec=nanoseconds // 1_000_000_000, nanosec=nanoseconds % 1_000_000_000)
         message.points.append(JointTrajectoryPoint(positions=doubles(row), time_from_start=reached))
     return message
+
+
+def _check_times(times: Array) -> None:
+    if not len(times) or not np.isfinite(times).all() or times[0] <= 0 or (np.diff(times) <= 0).any():
+        raise MessageError(f"trajectory times {np.asarray(times).tolist()} s: expected positive and rising")
 
 
 def trajectory_from_message(message: JointTrajectory, names: Sequence[str]) -> tuple[Array, Array]:
@@ -85,7 +83,6 @@ def trajectory_from_message(message: JointTrajectory, names: Sequence[str]) -> t
                 f"trajectory point {i} has {len(point.positions)} positions for {len(given)} joints"
             )
     times = np.array([time_from_message(point.time_from_start) for point in message.points])
-    if times[0] <= 0 or (np.diff(times) <= 0).any():
-        raise MessageError(f"trajectory times {times.tolist()} s: expected positive and rising")
+    _check_times(times)
     order = [given.index(name) for name in names]
     return times, finite(np.array([point.positions for point in message.points])[:, order], "trajectory")

@@ -13,6 +13,7 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 
+from coda_nodes.ros.qos import EVENTS
 from coda_nodes.world.errors import CodaError
 
 T = TypeVar("T")
@@ -40,6 +41,10 @@ class Background:
         future: Future[T] = Future()
         self._jobs.put(lambda: self._execute(future, function, args))
         return await future  # type: ignore[return-value]
+
+    def submit(self, function: Callable[[], Any]) -> None:
+        """Run ``function`` on a worker thread; nobody waits for it."""
+        self._jobs.put(function)
 
     def close(self, timeout: float = 5.0) -> bool:
         """Ask running work to end and wait up to ``timeout`` [s]; return whether all of it ended."""
@@ -148,6 +153,7 @@ def serve_action(
         execute,
         callback_group=background.group,
         cancel_callback=lambda _: CancelResponse.ACCEPT,
+        feedback_pub_qos_profile=EVENTS,
     )
 
 

@@ -11,6 +11,7 @@ from rclpy.action import ActionClient
 from rclpy.node import Node
 from rclpy.task import Future
 
+from coda_nodes.ros.qos import EVENTS
 from coda_nodes.world.errors import NodeError
 
 _SLICE = 0.2
@@ -58,7 +59,7 @@ class ActionCaller:
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self._node, self._name = node, name
-        self._client = ActionClient(node, kind, name)
+        self._client = ActionClient(node, kind, name, feedback_sub_qos_profile=EVENTS)
 
     def wait(self, timeout: float) -> None:
         """Wait until the server is there.

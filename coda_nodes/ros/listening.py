@@ -49,30 +49,26 @@ class StateListener:
     def _on_instruction(self, message: String) -> None:
         self._instruction = message.data
 
-    def wait(self, timeout: float, objects: bool = True) -> None:
-        """Wait for time and for the first messages.
+    def wait_fresh(self, timeout: float) -> None:
+        """Wait for time, and for a joint state and objects that arrive after this call.
 
         Raises:
             NodeError: after ``timeout`` [s]; names what is missing: a clock that stands at 0, a topic.
         """
-        end = time.monotonic() + timeout
-        while missing := self._missing(objects):
-            if time.monotonic() > end:
+        begun = time.monotonic()
+        while missing := self._missing(begun):
+            if time.monotonic() > begun + timeout:
                 raise NodeError(f"after {timeout:g} s: {missing}")
-            time.sleep(0.02)
+            time.sleep(0.01)
 
-    def _missing(self, objects: bool) -> str:
+    def _missing(self, since: float) -> str:
         if clock_stuck(self._node):
             return CLOCK_STUCK
-        if self._joints is None:
+        if self._joints is None or self._joints[0] < since:
             return f"no message on {names.JOINT_STATES}"
-        if objects and self._objects is None:
+        if self._objects is None or self._objects[0] < since:
             return f"no message on {names.OBJECTS}"
         return ""
-
-    def age(self) -> float:
-        """Time since the last joint state arrived [s]; infinite before the first."""
-        return time.monotonic() - self._joints[0] if self._joints else float("inf")
 
     def observe(self, instruction: str, stale_after: float) -> tuple[ObservationBatch, float]:
         """The newest observation (n = 1) and when its joint state arrived on ``time.monotonic`` [s].
@@ -86,7 +82,7 @@ class StateListener:
         with self._lock:
             joints, objects = self._joints, self._objects
         if joints is None or objects is None:
-            raise NodeError(self._missing(objects=True))
+            raise NodeError(self._missing(0.0))
         if time.monotonic() - joints[0] > stale_after:
             late = time.monotonic() - joints[0]
             raise NodeError(

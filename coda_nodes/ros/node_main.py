@@ -95,7 +95,8 @@ class RosHandler(logging.Handler):
 def run_node(make: Callable[[], Node], args: Sequence[str] | None = None) -> int:
     """Run the node that ``make`` builds until SIGINT, SIGTERM or the end of the parent; return the status.
 
-    A node may have ``close()``: called while the graph still works, so that an arm can be told to hold.
+    A node may have ``close()``, called while the graph still works, so that an arm can be told to hold, and
+    ``finished``, an event that ends it with its ``status``.
     0: ended on request; 1: unexpected error (traceback logged); 2: an error CoDA raises on purpose (one
     line).
     """
@@ -125,7 +126,7 @@ def _run(make: Callable[[], Node], stop: threading.Event) -> int:
     spinner = Spinner(node).start()
     node.get_logger().info("ready")
     try:
-        _wait(stop, spinner)
+        status = _wait(stop, spinner, node)
     finally:
         finished = _close(node)
         spinner.stop()
@@ -135,14 +136,17 @@ def _run(make: Callable[[], Node], stop: threading.Event) -> int:
     if spinner.error is not None:
         raise spinner.error
     if not finished:  # a worker thread still computes: leaving by the interpreter's end would wait for it
-        _leave(0)
-    return 0
+        _leave(status)
+    return status
 
 
-def _wait(stop: threading.Event, spinner: Spinner) -> None:
-    while not stop.wait(0.5):
-        if spinner.ended.is_set():
-            return
+def _wait(stop: threading.Event, spinner: Spinner, node: Any) -> int:
+    """Wait until the node is to end; return its status."""
+    finished = getattr(node, "finished", spinner.ended)
+    while not stop.wait(0.2):
+        if spinner.ended.is_set() or finished.is_set():
+            break
+    return int(getattr(node, "status", 0))
 
 
 def _close(node: Any) -> bool:

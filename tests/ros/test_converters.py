@@ -54,6 +54,7 @@ def observation(rng: np.random.Generator, entities: int = 3, slots: int = 5) -> 
     )
 
 
+TIMES = 0.05 * np.arange(1, 9)
 LABELS = (("box", "object"), ("bin", "receptacle"), ("drawer", "fixture"))
 
 
@@ -187,19 +188,19 @@ def test_joint_state_with_gripper_joints_and_one_named_twice() -> None:
 @given(order=st.permutations(range(7)), values=arrays(np.float64, (8, 7), elements=finite))
 def test_trajectory_round_trip_by_name(order: list[int], values: np.ndarray) -> None:
     names = [JOINTS[i] for i in order]
-    message = over_the_wire(arm_messages.trajectory_to_message(names, values[:, list(order)], 0.05))
+    message = over_the_wire(arm_messages.trajectory_to_message(names, values[:, list(order)], TIMES))
     assert (message.header.stamp.sec, message.header.stamp.nanosec) == (0, 0)
     times, positions = arm_messages.trajectory_from_message(message, JOINTS)
-    assert np.allclose(times, 0.05 * np.arange(1, 9), atol=1e-9)
+    assert np.allclose(times, TIMES, atol=1e-9)
     assert np.array_equal(positions, values)
 
 
 def test_wrong_trajectories_are_refused() -> None:
-    def make(names=JOINTS, **options):
-        return arm_messages.trajectory_to_message(names, np.zeros((3, len(names))), 0.05, **options)
+    def make(names=JOINTS, times=(0.1, 0.2, 0.3)):
+        return arm_messages.trajectory_to_message(names, np.zeros((3, len(names))), np.array(times))
 
     with pytest.raises(MessageError, match="positive"):
-        make(first=0.0)
+        make(times=(0.0, 0.1, 0.2))
     with pytest.raises(MessageError, match="no joint 'elbow'"):
         arm_messages.trajectory_from_message(make(("elbow", *JOINTS[1:])), JOINTS)
     with pytest.raises(MessageError, match="no joint 'joint7'"):

@@ -152,8 +152,8 @@ def test_real_time_follows_trajectories(start_node, node, tmp_path: Path, until)
     begin = joint_positions_from_message(client.joints[-1], PANDA.joint_names)
     goal = begin.copy()
     goal[0] += 0.15
-    arm.publish(trajectory_to_message(PANDA.joint_names[::-1], goal[None, ::-1], 0.4))
-    gripper.publish(trajectory_to_message(PANDA.finger_joints[:1], np.array([[0.01]]), 0.4))
+    arm.publish(trajectory_to_message(PANDA.joint_names[::-1], goal[None, ::-1], np.array([0.4])))
+    gripper.publish(trajectory_to_message(PANDA.finger_joints[:1], np.array([[0.01]]), np.array([0.4])))
 
     def arrived() -> bool:
         now = joint_positions_from_message(client.joints[-1], PANDA.joint_names)
