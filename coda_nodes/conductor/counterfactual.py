@@ -25,7 +25,7 @@ def judge(nominal: ArmCount, factual: ArmCount, alone: bool = True) -> tuple[Ver
     It can only rule a cause out: a rescued scene may also be luck, which the recreation tests. ``alone``: nothing else
     in the scene lies outside train, so that a scene still failing speaks against the cause.
     """
-    if factual.total and not factual.valid or nominal.total and not nominal.valid:
+    if (factual.total and not factual.valid) or (nominal.total and not nominal.valid):
         return "inconclusive", "inconclusive: no valid episode of the failed scene could be run"
     if factual.valid and factual.failures == 0:
         words = f"inconclusive: the failure does not repeat, {factual.successes} of {factual.valid} reruns succeed"

@@ -32,7 +32,7 @@ def by_place(spec: EnvironmentSpec) -> dict[tuple[str, str, int], object]:
 
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_every_parameter_of_the_splits_can_be_read_from_some_scene(name: str) -> None:
-    drawn = scenes(name, 20) + scenes(name, 20, axis="composition")
+    drawn = [spec for axis in (None, "composition", "clutter") for spec in scenes(name, 20, axis=axis)]
     read = {(axis, parameter) for spec in drawn for axis, _, parameter in values(spec)}
     assert read == set(SPLITS.ranges(name, "train").parameters())
 
@@ -42,6 +42,8 @@ def test_values_read_lie_where_they_were_sampled(name: str) -> None:
     train, probe = SPLITS.ranges(name, "train"), SPLITS.ranges(name, "probe")
     for spec in scenes(name, 20):
         for (axis, _, parameter), value in values(spec).items():
+            if parameter == "spread":  # of the region around, wherever position puts that
+                continue
             if parameter == "gap":  # bounds the layout from below only
                 assert value >= probe.allowed(axis, parameter).low - 1e-6
                 continue
@@ -53,20 +55,21 @@ def test_values_read_lie_where_they_were_sampled(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_train_scenes_do_not_deviate(name: str) -> None:
-    assert [deviations(spec) for spec in scenes(name, 30, split="train")] == [[]] * 30
+    assert [deviations(spec) for spec in scenes(name, 20, split="train")] == [[]] * 20
 
 
 @pytest.mark.parametrize(("name", "axis"), CASES)
 def test_only_the_moved_axis_deviates(name: str, axis: str) -> None:
-    found = [{item.axis for item in deviations(spec)} for spec in scenes(name, 12, axis=axis)]
-    assert set().union(*found) <= {axis}
+    found = [item for spec in scenes(name, 8, axis=axis) for item in deviations(spec)]
+    # Distractors stand around where position puts things, so that moving it spreads them too.
+    assert {item.axis for item in found if item.parameter != "spread"} <= {axis}
 
 
 @pytest.mark.parametrize(("name", "axis"), CASES)
 def test_what_is_written_is_read_back_and_little_else_changes(name: str, axis: str) -> None:
     train, rng = SPLITS.ranges(name, "train"), np.random.default_rng(1)
     written = 0
-    for spec in scenes(name, 6):
+    for spec in scenes(name, 4):
         before = by_place(spec)
         for (owner, thing, parameter), old in values(spec).items():
             if owner != axis:
@@ -87,6 +90,8 @@ def test_what_is_written_is_read_back_and_little_else_changes(name: str, axis: s
                 assert value in [v for (a, p, _), v in after.items() if (a, p) == (axis, parameter)]
             elif parameter == "gap":
                 assert after[key] >= value - 1e-6
+            elif parameter == "spread":
+                assert after[key] == pytest.approx(value, abs=1e-6)
             else:
                 assert after[key] == pytest.approx(value, abs=1e-9)
             if len(changed.entities) == len(spec.entities):
@@ -96,7 +101,7 @@ def test_what_is_written_is_read_back_and_little_else_changes(name: str, axis: s
 
 
 # A value of one axis can imply one of another: a pairing is made of colours, a gap of places and sizes.
-IMPLIED = {("instruction", "pairing"), ("clutter", "gap"), ("position", "drawer_start"), ("position", "drawer_idle"),
+IMPLIED = {("instruction", "pairing"), ("clutter", "gap"), ("clutter", "spread"), ("position", "drawer_start"), ("position", "drawer_idle"),
            ("position", "knob_start"), ("position", "knob_idle"), ("objects", "clearance"), ("instruction", "task"),
            ("clutter", "distractors"), ("position", "object_yaw")}
 
@@ -111,7 +116,7 @@ def assert_little_changed(before: dict, after: dict, axis: str) -> None:
 
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_setting_a_deviation_to_its_nominal_value_removes_it(name: str) -> None:
-    for spec in scenes(name, 12):
+    for spec in scenes(name, 6):
         for item in deviations(spec):
             changed = set_value(spec, item.axis, item.object, item.parameter, item.nominal)
             place = None if item.object == "scene" else spec.entity_names.index(item.object)
@@ -143,14 +148,15 @@ def test_deviations_are_ordered_and_measured_in_widths_of_train() -> None:
     heavy = set_value(far, "dynamics", name, "mass", 0.12)
     first, second = deviations(heavy)
     assert first.key == ("position", name, "object_x") and first.size == pytest.approx(2.0)
-    assert width.contains(first.nominal) and first.nominal > width.nominal
+    assert width.contains(first.nominal) and first.nominal >= width.nominal
     assert second.key == ("dynamics", name, "mass") and second.size == pytest.approx(0.5)
 
 
 def test_both_coordinates_outside_are_one_deviation() -> None:
     spec = scenes("stack", 1, split="train")[0]
-    name = spec.objects[0].name
-    moved = set_value(set_value(spec, "position", name, "object_x", 0.62), "position", name, "object_y", -0.25)
+    name = next(item.name for item in spec.objects if item.role == "object")
+    far = set_value(spec, "position", name, "object_x", 0.62)
+    moved = set_value(far, "position", name, "object_y", -0.25)
     (item,) = [found for found in deviations(moved) if found.axis == "position"]
     assert item.parameter == "object_xy" and item.observed == pytest.approx((0.62, -0.25))
     back = set_value(moved, *item.key, item.nominal)
@@ -160,6 +166,8 @@ def test_both_coordinates_outside_are_one_deviation() -> None:
 def test_a_nominal_place_is_not_inside_another_thing() -> None:
     for spec in scenes("pick_place", 15, axis="position", seed=3):
         for item in deviations(spec):
+            if item.object == "scene":
+                continue
             changed = set_value(spec, item.axis, item.object, item.parameter, item.nominal)
             moved = np.array(changed.entity(item.object).pose.position[:2])
             others = [np.array(e.pose.position[:2]) for e in changed.objects if e.name != item.object]

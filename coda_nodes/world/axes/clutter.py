@@ -10,6 +10,7 @@ from coda_nodes.world.axes.base import Access, Value, number, register, task_thi
 from coda_nodes.world.axes.things import WORDS, is_peg, move
 from coda_nodes.world.errors import SpecError
 from coda_nodes.world.spec import EnvironmentSpec, ObjectSpec
+from coda_nodes.world.splits import load_splits
 
 SPREAD_ROUNDS = 200
 """Rounds of pushing pairs apart before a gap is called impossible."""
@@ -104,6 +105,44 @@ def _pushed(spec: EnvironmentSpec, fixed: ObjectSpec, free: ObjectSpec, gap: flo
     return move(spec, free.name, x=ax + (bx - ax) * scale, y=ay + (by - ay) * scale)
 
 
+def _outside(spec: EnvironmentSpec, name: str) -> tuple[float, float]:
+    """How far a thing stands outside the train region of objects along x and y [m], signed."""
+    train = load_splits().ranges(spec.family, "train")
+    regions = (train.allowed("position", "object_x"), train.allowed("position", "object_y"))
+    excess = [value - min(max(value, r.low), r.high) for value, r in zip(spec.entity(name).pose.position, regions)]
+    return excess[0], excess[1]
+
+
+def _spread(spec: EnvironmentSpec, _: str) -> float | None:
+    """Farthest that a distractor stands outside the region of objects [m]."""
+    return max((max(map(abs, _outside(spec, name))) for name in distractors(spec)), default=None)
+
+
+def _set_spread(spec: EnvironmentSpec, _: str, value: Value) -> EnvironmentSpec:
+    """Bring distractors in that stand farther outside; where all stand nearer, move the farthest one out."""
+    wanted, now = number(value, "spread"), _spread(spec, _)
+    if now is None or wanted < 0:
+        raise SpecError(f"spread {value!r}: expected at least 0 and a distractor in the scene")
+    excess = {name: _outside(spec, name) for name in distractors(spec)}
+    if wanted > now:
+        name = max(excess, key=lambda key: max(map(abs, excess[key])))
+        x, y, _z = spec.entity(name).pose.position
+        return move(spec, name, y=y - excess[name][1] + math.copysign(wanted + _inside_by(spec, y), y))
+    for name, (dx, dy) in excess.items():
+        x, y, _z = spec.entity(name).pose.position
+        cut = [math.copysign(max(abs(part) - wanted, 0.0), part) for part in (dx, dy)]
+        spec = move(spec, name, x=x - cut[0], y=y - cut[1])
+    return spec
+
+
+def _inside_by(spec: EnvironmentSpec, y: float) -> float:
+    """Distance from ``y`` to the side of the region of objects it is nearer to, 0 outside [m]."""
+    region = load_splits().ranges(spec.family, "train").allowed("position", "object_y")
+    return max(region.high - y if y >= 0 else y - region.low, 0.0)
+
+
+for _family in ALL_KEPT:
+    register("clutter", "spread", Access(whole_scene, _spread, _set_spread), _family)
 register("clutter", "distractors", _count(distractors))
 register("clutter", "count", _count(distractors))
 register("clutter", "other_pegs", _count(spare_pegs))

@@ -45,7 +45,11 @@ class Deviation:
 
 
 def values(spec: EnvironmentSpec, splits: Splits | None = None) -> dict[Key, Value]:
-    """Every parameter of the splits as this scene has it; what does not apply to it is left out."""
+    """Every parameter of the splits as this scene has it; what does not apply to it is left out.
+
+    Raises:
+        SpecError: the splits hold a parameter that no scene is known to show.
+    """
     table = (splits or load_splits()).axes(spec.family)
     found: dict[Key, Value] = {}
     for axis, parameters in table.items():
@@ -94,7 +98,7 @@ def _joined(spec: EnvironmentSpec, outside: dict[Key, Value]) -> dict[Key, Value
     joined: dict[Key, Value] = {}
     for (axis, thing, name), value in outside.items():
         stem, _, part = name.rpartition("_")
-        both = axis == "position" and part in ("x", "y") and all((axis, thing, f"{stem}_{p}") in outside for p in "xy")
+        both = part in ("x", "y") and all((axis, thing, f"{stem}_{p}") in outside for p in "xy")
         if not both:
             joined[axis, thing, name] = value
         elif part == "x":

@@ -29,9 +29,18 @@ def fixtures_of(kind: str) -> Callable[[EnvironmentSpec], Sequence[str]]:
     return lambda spec: tuple(entity.name for entity in spec.fixtures if entity.kind == kind)
 
 
-def _object_number(attribute: str) -> Access:
+def _pushed(spec: EnvironmentSpec) -> Sequence[str]:
+    """Things to be pushed, which have a friction range of their own; pegs are not among them."""
+    return tuple(e.name for e in spec.objects if e.role == "object" and not e.name.endswith(" peg"))
+
+
+def _not_pushed(spec: EnvironmentSpec) -> Sequence[str]:
+    return tuple(name for name in movables(spec) if name not in _pushed(spec))
+
+
+def _object_number(attribute: str, things: Callable[[EnvironmentSpec], Sequence[str]] = movables) -> Access:
     return Access(
-        movables,
+        things,
         lambda spec, name: float(getattr(item(spec, name), attribute)),
         lambda spec, name, value: changed(spec, name, **{attribute: number(value, attribute)}),
     )
@@ -132,6 +141,8 @@ def _set_opening(spec: EnvironmentSpec, _: str, value: Value) -> EnvironmentSpec
 
 register("dynamics", "mass", _object_number("mass"))
 register("dynamics", "friction", _object_number("friction"))
+register("dynamics", "friction", _object_number("friction", _not_pushed), "push_insert")
+register("dynamics", "push_friction", _object_number("friction", _pushed), "push_insert")
 for _kind in ("drawer", "knob"):
     register("dynamics", f"{_kind}_damping", _fixture_number(_kind, "damping"))
     register("dynamics", f"{_kind}_friction", _fixture_number(_kind, "frictionloss"))

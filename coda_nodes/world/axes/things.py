@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from coda_nodes.world.axes.base import (
+    ANY,
     Access,
     Value,
     changed,
@@ -95,16 +96,23 @@ def _both(things: Things, sign: Sign) -> Access:
     return Access(things, get, put)
 
 
-def register_place(word: str, things: Things, family: str = "*", y_sign: Sign | None = None, yaw_sign: Sign | None = None) -> None:
+BESIDE = ("other", "extra")
+"""Words for things beside the task: where they stand is a matter of clutter."""
+
+
+def register_place(
+    word: str, things: Things, family: str = ANY, y_sign: Sign | None = None, yaw_sign: Sign | None = None
+) -> None:
     """Register ``<word>_x``, ``<word>_y``, ``<word>_yaw`` and both coordinates together as ``<word>_xy``.
 
     The signs turn table coordinates into those of the splits where a family mirrors its scenes.
     """
     plain: Sign = lambda spec, name: 1.0  # noqa: E731
-    register("position", f"{word}_x", _place(things, "x", plain), family)
-    register("position", f"{word}_y", _place(things, "y", y_sign or plain), family)
-    register("position", f"{word}_yaw", _place(things, "yaw", yaw_sign or plain), family)
-    register("position", f"{word}_xy", _both(things, y_sign or plain), family)
+    for axis in ("position", "clutter") if word in BESIDE else ("position",):
+        register(axis, f"{word}_x", _place(things, "x", plain), family)
+        register(axis, f"{word}_y", _place(things, "y", y_sign or plain), family)
+        register(axis, f"{word}_yaw", _place(things, "yaw", yaw_sign or plain), family)
+        register(axis, f"{word}_xy", _both(things, y_sign or plain), family)
 
 
 def recolor(spec: EnvironmentSpec, name: str, value: Value) -> EnvironmentSpec:
@@ -257,15 +265,19 @@ def _mirror(spec: EnvironmentSpec, name: str, value: Value) -> EnvironmentSpec:
 
 
 _ASKED = objects_where(lambda e: e.role == "object" and not is_peg(e.name))
-"""In families that place distractors by ranges of their own."""
+"""Distractors stand where ranges of their own put them."""
 _DRAWER_SIDE: Sign = lambda spec, name: _side(spec)  # noqa: E731
 _OTHER_SIDE: Sign = lambda spec, name: -_side(spec)  # noqa: E731
 register_place("drawer", WORDS["drawer"], "articulated", _DRAWER_SIDE, _DRAWER_SIDE)
 register_place("knob", WORDS["knob"], "articulated", _OTHER_SIDE)
 register_place("object", _ASKED, "articulated", _OTHER_SIDE)
 register_place("other", WORDS["distractor"], "articulated", _OTHER_SIDE)
-register_place("object", _ASKED, "push_insert")
-for _family in ("articulated", "push_insert"):
+register_place("receptacle", lambda spec: WORDS["receptacle"](spec)[:2], "pick_place")
+register_place("extra", lambda spec: WORDS["receptacle"](spec)[2:], "pick_place")
+register("position", "receptacle_yaw", _place(WORDS["receptacle"], "yaw", lambda spec, name: 1.0), "pick_place")
+for _family in ("pick_place", "stack", "push_insert"):
+    register_place("object", _ASKED, _family)
+for _family in ("pick_place", "stack", "articulated", "push_insert"):
     register("position", "object_yaw", _place(WORDS["object"], "yaw", lambda spec, name: 1.0), _family)
 register(
     "position", "drawer_side",

@@ -1,0 +1,314 @@
+"""The state critic against failures made on the real simulator: the expert with one fault each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from coda_nodes.critic import StateCritic
+from coda_nodes.simulator.batch import BatchSimulator
+from coda_nodes.simulator.rollout import rollout
+from coda_nodes.world.axes import retarget, set_value
+from coda_nodes.world.errors import SpecError
+from coda_nodes.world.episode import Episode
+from coda_nodes.world.experts import ExpertActor
+from coda_nodes.world.spec import AllOf, EnvironmentSpec, atoms
+from coda_nodes.world.splits import sample_split
+from coda_nodes.world.state import SceneState
+
+PER_FAULT = 8
+Array = np.ndarray
+
+
+class FaultyExpert:
+    """The expert asked for ``asked`` and seeing ``seen``, whose chunks ``change`` spoils. ``memory`` (n,) is the fault's."""
+
+    name = "faulty"
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+
+    def begin(self, specs: Sequence[EnvironmentSpec]) -> None:
+        self.specs = list(specs)
+        self.expert = ExpertActor([self.fault.asked(spec) for spec in specs])
+        self.memory = np.zeros(len(specs))
+        goals = [next(atoms(spec.goal)) for spec in specs]
+        self.target = np.array([spec.entity_names.index(goal.args[0]) for spec, goal in zip(specs, goals)])
+        self.place = np.array([spec.entity_names.index(goal.args[-1]) for spec, goal in zip(specs, goals)])
+        self.rows = np.arange(len(specs))
+        self.start: Array | None = None
+
+    def act(self, state: SceneState, active: Array) -> Array:
+        if self.start is None:
+            self.start = state.entity_position_base.copy()
+        return self.fault.change(self, state, self.expert.act(self.fault.seen(self, state)))
+
+    def held(self, state: SceneState) -> Array:
+        return state.grasped[self.rows, self.target]
+
+    def position(self, state: SceneState, slot: Array) -> Array:
+        return state.entity_position_base[self.rows, slot]
+
+
+Seen = Callable[[FaultyExpert, SceneState], SceneState]
+Change = Callable[[FaultyExpert, SceneState, Array], Array]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done wrong, in which family, and what a critic has to say of it."""
+
+    name: str
+    family: str
+    modes: tuple[str, ...]
+    stages: tuple[str, ...]
+    change: Change = lambda actor, state, chunks: chunks
+    seen: Seen = lambda actor, state: state
+    asked: Callable[[EnvironmentSpec], EnvironmentSpec] = lambda spec: spec
+    scene: Callable[[EnvironmentSpec], EnvironmentSpec | None] = lambda spec: spec
+    axis: str | None = None
+    execute: int = 8
+
+
+def moved(state: SceneState, rows: Array, slots: Array, offset: Array) -> SceneState:
+    """The state with one entity per scene seen elsewhere."""
+    position = state.entity_position_base.copy()
+    position[rows, slots] += offset
+    return replace(state, entity_position_base=position)
+
+
+def still(state: SceneState, chunks: Array, where: Array, opening: float | Array) -> Array:
+    """Chunks that stand still in some scenes."""
+    result = chunks.copy()
+    result[where, :, :6] = 0.0
+    result[where, :, 6] = opening if np.isscalar(opening) else np.asarray(opening)[where, None]
+    return result
+
+
+def see_target_away_from_others(actor: FaultyExpert, state: SceneState) -> SceneState:
+    """The target seen 5 cm beside where it is, on the side away from its nearest neighbour."""
+    position = state.entity_position_base.copy()
+    target = actor.position(state, actor.target)
+    apart = np.where(state.present, np.linalg.norm(position - target[:, None], axis=2), np.inf)
+    apart[actor.rows, actor.target] = np.inf
+    away = target - position[actor.rows, apart.argmin(1)]
+    away[:, 2] = 0.0
+    away /= np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-9)
+    return moved(state, actor.rows, actor.target, 0.05 * away)
+
+
+def see_place_beside(offset: tuple[float, float, float]) -> Seen:
+    return lambda actor, state: moved(state, actor.rows, actor.place, np.array(offset))
+
+
+def once_then_still(start: Callable[[FaultyExpert, SceneState], Array], opening: float) -> Change:
+    """From the first time ``start`` holds: stand still with the hand at ``opening``."""
+
+    def change(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
+        actor.memory = np.maximum(actor.memory, start(actor, state))
+        return still(state, chunks, actor.memory > 0, opening)
+
+    return change
+
+
+def lifted_and_away(actor: FaultyExpert, state: SceneState) -> Array:
+    """Up, and on the way: in the first half of it."""
+    position, goal = actor.position(state, actor.target), actor.position(state, actor.place)
+    begin = actor.start[actor.rows, actor.target]
+    share = np.linalg.norm((position - begin)[:, :2], axis=1) / np.linalg.norm((goal - begin)[:, :2], axis=1)
+    return actor.held(state) & (position[:, 2] > 0.05) & (share > 0.08) & (share < 0.5)
+
+
+def let_go_moving(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
+    """Open on the way, moving on for that chunk, then stand still."""
+    result = still(state, chunks, actor.memory > 0, 1.0)
+    now = lifted_and_away(actor, state) & (actor.memory == 0)
+    result[now, :, 6] = 1.0
+    actor.memory = np.maximum(actor.memory, now)
+    return result
+
+
+def close_above(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
+    """Close the hand on the way down, above the target, and keep it closed."""
+    result = chunks.copy()
+    result[:, :, 6] = 0.0
+    high = state.tool_position_base[:, 2] > 0.22
+    result[high & (actor.memory == 0), :, 6] = 1.0
+    actor.memory = np.maximum(actor.memory, ~high)
+    return result
+
+
+def never_close(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
+    result = chunks.copy()
+    result[:, :, 6] = 1.0
+    return result
+
+
+def let_go_over_the_edge(actor: FaultyExpert, state: SceneState) -> Array:
+    """Brought down beside the middle of the thing it is to stand on."""
+    position, goal = actor.position(state, actor.target), actor.position(state, actor.place)
+    return actor.held(state) & (np.linalg.norm((position - goal)[:, :2], axis=1) < 0.045) & (position[:, 2] < 0.095)
+
+
+def sweep(slot_of: Callable[[FaultyExpert], Array]) -> Change:
+    """Bring the closed hand down beside a thing, then push through it along y, then stand still."""
+
+    def change(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
+        slot = slot_of(actor)
+        thing = actor.start[actor.rows, slot]
+        sign = np.where(thing[:, 1] > 0, -1.0, 1.0)
+        beside = thing + np.stack([0 * sign, 0.09 * sign, 0 * sign + 0.01], 1)
+        above = beside + np.array([0, 0, 0.15])
+        past = thing + np.stack([0 * sign, -0.05 * sign, 0 * sign + 0.01], 1)
+        tool = state.tool_position_base
+        goals = [above, beside, past, past]
+        goal = np.choose(actor.memory.astype(int)[:, None], goals)
+        reached = np.linalg.norm(goal - tool, axis=1) < 0.02
+        actor.memory = np.minimum(actor.memory + reached, 3)
+        way = goal - tool
+        length = np.linalg.norm(way, axis=1, keepdims=True)
+        step = way * np.minimum(0.08, length) / np.maximum(length, 1e-9)
+        result = np.zeros_like(chunks)
+        result[:, :, :3] = step[:, None] * (np.arange(1, 9) / 8)[None, :, None]
+        return still(state, result, actor.memory == 3, 0.0)
+
+    return change
+
+
+def other_movable(actor: FaultyExpert) -> Array:
+    names = [next(e.name for e in spec.objects if e.role == "distractor") for spec in actor.specs]
+    return np.array([spec.entity_names.index(name) for spec, name in zip(actor.specs, names)])
+
+
+def spread_out(spec: EnvironmentSpec) -> EnvironmentSpec | None:
+    """Scenes in which the first thing of the task and a distractor stand well apart from all other movables."""
+    if with_distractor(spec) is None:
+        return None
+    places = {e.name: np.array(e.pose.position[:2]) for e in spec.objects if e.role in ("object", "distractor")}
+    ours = [next(atoms(spec.goal)).args[0], next(e.name for e in spec.objects if e.role == "distractor")]
+    gaps = [np.linalg.norm(places[a] - places[b]) for a in ours for b in places if a != b]
+    return spec if min(gaps) > 0.13 else None
+
+
+def with_distractor(spec: EnvironmentSpec) -> EnvironmentSpec | None:
+    return spec if any(e.role == "distractor" and not e.name.endswith("peg") for e in spec.objects) else None
+
+
+def ask_other_object(spec: EnvironmentSpec) -> EnvironmentSpec:
+    atom = next(atoms(spec.goal))
+    other = next(e.name for e in spec.objects if e.role == "distractor" and not e.name.endswith("peg") and e.name not in atom.args)
+    if spec.family in ("pick_place", "stack"):
+        return retarget(spec, atom.args[0], other, atom.args[1])
+    return spec.revise(goal=atom.model_copy(update={"args": (other, *atom.args[1:])}))
+
+
+def ask_other_place(spec: EnvironmentSpec) -> EnvironmentSpec:
+    atom = next(atoms(spec.goal))
+    role = "receptacle" if spec.family == "pick_place" else "distractor"
+    other = next(e.name for e in spec.objects if e.role == role and e.name not in atom.args)
+    return retarget(spec, atom.args[0], atom.args[0], other)
+
+
+def ask_reversed(spec: EnvironmentSpec) -> EnvironmentSpec:
+    assert isinstance(spec.goal, AllOf)
+    return spec.revise(goal=AllOf(all_of=tuple(reversed(spec.goal.all_of)), ordered=True))
+
+
+def ordered(spec: EnvironmentSpec) -> EnvironmentSpec | None:
+    parts = list(atoms(spec.goal))
+    return spec if isinstance(spec.goal, AllOf) and spec.goal.ordered and [p.predicate for p in parts] != ["in_drawer", "closed"] else None
+
+
+def only(task: str) -> Callable[[EnvironmentSpec], EnvironmentSpec | None]:
+    predicates = {"push": "at", "insert": "inserted", "open": "opened", "turn": "turned_on", "put_in": "in_drawer"}
+    return lambda spec: spec if [a.predicate for a in atoms(spec.goal)] == [predicates[task]] else None
+
+
+def slippery(spec: EnvironmentSpec) -> EnvironmentSpec:
+    target = next(atoms(spec.goal)).args[0]
+    return set_value(set_value(spec, "dynamics", target, "friction", 0.02), "dynamics", target, "mass", 0.8)
+
+
+def joint_share(actor: FaultyExpert, state: SceneState) -> Array:
+    low, high = np.moveaxis(state.entity_joint_range[actor.rows, actor.target], -1, 0)
+    return (state.entity_joint_value[actor.rows, actor.target] - low) / np.maximum(high - low, 1e-9)
+
+
+def progressed(share: float) -> Callable[[FaultyExpert, SceneState], Array]:
+    return lambda actor, state: joint_share(actor, state) > share
+
+
+def pushed(share: float) -> Callable[[FaultyExpert, SceneState], Array]:
+    def test(actor: FaultyExpert, state: SceneState) -> Array:
+        begin, goal = actor.start[actor.rows, actor.target], actor.position(state, actor.place)
+        done = np.linalg.norm((actor.position(state, actor.target) - begin)[:, :2], axis=1)
+        return done > share * np.linalg.norm((goal - begin)[:, :2], axis=1)
+
+    return test
+
+
+always = lambda actor, state: np.ones(state.n, dtype=bool)  # noqa: E731
+held_high = lambda actor, state: actor.held(state) & (actor.position(state, actor.target)[:, 2] > 0.07)  # noqa: E731
+REACH, CARRY = ("approach", "grasp"), ("transport", "place", "release")
+
+FAULTS = [
+    *[Fault("stands still", f, ("no_approach",), ("approach",), once_then_still(always, 1.0))
+      for f in ("pick_place", "stack", "articulated", "push_insert")],
+    *[Fault(name, f, modes, stages, change, seen, asked, scene, execute=4)
+      for f in ("pick_place", "stack")
+      for name, modes, stages, change, seen, asked, scene in [
+          ("closes early", ("missed_grasp",), REACH, close_above, Fault.seen, Fault.asked, Fault.scene),
+          ("grasps beside", ("missed_grasp",), REACH, Fault.change, see_target_away_from_others, Fault.asked, Fault.scene),
+          ("never closes", ("stopped_short",), ("grasp",), never_close, Fault.seen, Fault.asked, Fault.scene),
+          ("takes another", ("wrong_object",), REACH, Fault.change, Fault.seen, ask_other_object, with_distractor),
+          ("lets go on the way", ("dropped",), ("transport",), let_go_moving, Fault.seen, Fault.asked, Fault.scene),
+          ("stops while carrying", ("stopped_short",), ("transport",), once_then_still(lifted_and_away, 0.0), Fault.seen, Fault.asked, Fault.scene),
+          ("slippery", ("slip", "missed_grasp"), ("grasp", "lift", "transport"), Fault.change, Fault.seen, Fault.asked, slippery),
+          ("sweeps the target away", ("knocked_over",), REACH, sweep(lambda actor: actor.target), Fault.seen, Fault.asked, spread_out),
+          ("sweeps another thing away", ("collision",), ("approach",), sweep(other_movable), Fault.seen, Fault.asked, spread_out),
+      ]],
+    Fault("other receptacle", "pick_place", ("wrong_place",), CARRY, asked=ask_other_place),
+    Fault("puts beside", "pick_place", ("misaligned",), CARRY, seen=see_place_beside((0.085, 0.0, 0.0))),
+    Fault("puts over the edge", "stack", ("misaligned",), CARRY, once_then_still(let_go_over_the_edge, 1.0),
+          see_place_beside((0.028, 0.0, 0.0))),
+    Fault("stops while pulling", "articulated", ("not_opened",), ("open",), once_then_still(progressed(0.4), 0.0), scene=only("open")),
+    Fault("stops while turning", "articulated", ("not_opened",), ("turn",), once_then_still(progressed(0.4), 0.0), scene=only("turn")),
+    Fault("lets go on the way to the drawer", "articulated", ("dropped",), ("transport",), let_go_moving, scene=only("put_in"), execute=4),
+    Fault("pushes another", "push_insert", ("wrong_object",), ("approach", "push"), asked=ask_other_object,
+          scene=lambda s: with_distractor(s) if only("push")(s) else None),
+    Fault("stops while pushing", "push_insert", ("stopped_short",), ("push",), once_then_still(pushed(0.35), 0.0), scene=only("push")),
+    Fault("pushes aside", "push_insert", ("misaligned", "wrong_place"), ("push",), seen=see_place_beside((0.0, 0.09, 0.0)), scene=only("push")),
+    Fault("misses the hole", "push_insert", ("misaligned",), ("align", "insert"), seen=see_place_beside((0.025, 0.0, 0.0)), scene=only("insert")),
+    Fault("stops with the peg", "push_insert", ("stopped_short",), ("align",), once_then_still(held_high, 0.0), scene=only("insert")),
+    Fault("other order", "push_insert", ("wrong_order",), ("approach", "grasp", "push", "lift", "align", "insert"),
+          asked=ask_reversed, scene=ordered, axis="composition"),
+    Fault("other order", "articulated", ("wrong_order",), ("approach", "grasp", "open", "close", "turn", "lift", "transport", "place"),
+          asked=ask_reversed, scene=ordered, axis="composition"),
+]
+
+
+def draw(fault: Fault, count: int, seed: int = 0) -> list[EnvironmentSpec]:
+    """Scenes of train (or of a moved axis) that the fault can happen in."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(200 * count):
+        spec = fault.scene(sample_split(fault.family, "probe" if fault.axis else "train", rng, axis=fault.axis))
+        try:
+            if spec is not None and fault.asked(spec):
+                found.append(spec)
+        except (SpecError, StopIteration):
+            continue
+        if len(found) == count:
+            break
+    return found
+
+
+def failures(fault: Fault, count: int = PER_FAULT) -> list[Episode]:
+    """Failed episodes of the faulty expert."""
+    specs = draw(fault, count)
+    simulator = BatchSimulator(fault.family, len(specs))
+    episodes = rollout(simulator, specs, list(range(len(specs))), FaultyExpert(fault), fault.execute)
+    return [episode for episode in episodes if episode.outcome == "failure"]
