@@ -10,7 +10,14 @@ from coda_nodes.conductor.rounds import Found
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.diagnosis import Diagnosis
 from coda_nodes.world.episode import EpisodeSummary
-from coda_nodes.world.records import Count, DiagnosisCounts, FailureRecord, FamilyRecord, ProgramRecord, RoundRecord
+from coda_nodes.world.records import (
+    Count,
+    DiagnosisCounts,
+    FailureRecord,
+    FamilyRecord,
+    ProgramRecord,
+    RoundRecord,
+)
 
 GALLERY = 3
 """Failures kept for the report per family and round."""
@@ -129,7 +136,7 @@ def round_record(
     return RoundRecord(
         round=number, families=families, programs=programs, failures=failures, checkpoint=after.checkpoint,
         candidate=candidate, accepted=after.checkpoint == candidate, gate=gate,
-        budget=loop.budget.record(), seconds=loop.seconds,
+        budget=BudgetRecord(**loop.budget.record()), seconds=loop.seconds,
     )
 
 

@@ -10,7 +10,7 @@ from coda_nodes.conductor.scenes import draw_valid, keep, recall, solvable_scene
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.errors import SimulationError
 from coda_nodes.world.programs import TRAIN_SPLIT, Regime, Share, TrainingProgram
-from coda_nodes.world.records import Count, DiagnosisCounts, FamilyRecord, RoundRecord
+from coda_nodes.world.records import BudgetRecord, Count, DiagnosisCounts, FamilyRecord, RoundRecord
 
 
 def imitate(loop: Loop) -> LoopState:
@@ -87,6 +87,6 @@ def _record(loop: Loop, state: LoopState, shown: dict[str, Any]) -> RoundRecord:
             f"{tried.episodes}); train success {100 * state.train[name].rate:.0f} %",
         )
     return RoundRecord(
-        round=0, families=families, checkpoint=state.checkpoint, budget=loop.budget.record(),
+        round=0, families=families, checkpoint=state.checkpoint, budget=BudgetRecord(**loop.budget.record()),
         seconds=loop.seconds, gate="",
     )

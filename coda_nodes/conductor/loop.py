@@ -46,27 +46,23 @@ class Loop:
         resumed = self.journal.done(name)
         stored = self.journal.step(name, lambda: self._measured(name, run))
         if resumed:
-            for purpose, (environments, control_steps) in stored["spent"].items():
-                self.budget.spend(purpose, environments, control_steps)
+            self.budget = self.budget.plus(stored["spent"])
         self.seconds[name] = stored["seconds"]
         return stored["result"]
 
     def _measured(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
-        begun, before = time.monotonic(), self.budget.record().by_purpose
+        begun, before = time.monotonic(), self.budget.ledger()
         self.phase(name, 0.0, "")
         result = run()
-        after = self.budget.record().by_purpose
-        spent = {key: (row[0] - before.get(key, (0, 0))[0], row[1] - before.get(key, (0, 0))[1]) for key, row in after.items()}
-        return {"result": result, "spent": spent, "seconds": round(time.monotonic() - begun, 3)}
+        return {"result": result, "spent": self.budget.since(before), "seconds": round(time.monotonic() - begun, 3)}
 
     def episodes(self, request: EpisodesRequest) -> list[EpisodeSummary]:
         """Run episodes, paid for from the budget."""
         if not request.specs:
             return []
-        booked = sum(spec.horizon for spec in request.specs)
-        self.budget.spend(request.purpose, len(request.specs), booked)
+        self.budget.reserve(request.purpose, len(request.specs), sum(spec.horizon for spec in request.specs))
         ended = self.ports.run_episodes(request, self.relay(request.purpose))
-        self.budget.refund(request.purpose, booked - sum(summary.steps for summary in ended))
+        self.budget.spend(request.purpose, len(request.specs), sum(summary.steps for summary in ended))
         return ended
 
     def rng(self, label: str) -> np.random.Generator:

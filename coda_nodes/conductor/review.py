@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from coda_nodes.conductor.allocation import decide
 from coda_nodes.conductor.loop import Loop
-from coda_nodes.generator.refine import refine
+from coda_nodes.generator.refine import easier, harder, narrower
 from coda_nodes.world.errors import ProgramError
 from coda_nodes.world.programs import GenerationProgram
 from coda_nodes.world.progress import Measurement
@@ -35,8 +35,15 @@ def _next(loop: Loop, program: GenerationProgram, history: Sequence[Measurement]
     if decision.action == "retire":
         return [program.in_state("retired", decision.reason)]
     try:
-        refined = refine(program, decision.action, load_splits().ranges(program.family, "probe"), decision.reason)
+        refined = _refined(program, decision.action)
     except ProgramError as error:
         return [program.in_state("validated", f"{decision.reason}; it cannot be made {decision.action}: {error}")]
     words = f"made {decision.action}, {decision.reason}"
-    return [program.in_state("retired", words), *(item.in_state("validated", words) for item in refined)]
+    return [program.in_state("retired", words), refined.in_state("validated", words)]
+
+
+def _refined(program: GenerationProgram, action: str) -> GenerationProgram:
+    """The refinement that takes the program's place. Raises ProgramError where there is none."""
+    if action == "easier":
+        return easier(program)
+    return (harder if action == "harder" else narrower)(program, load_splits())

@@ -16,7 +16,7 @@ from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.config import from_mapping
 from coda_nodes.world.errors import ConfigError
-from coda_nodes.world.records import FamilySummary, RoundRecord, Summary
+from coda_nodes.world.records import BudgetRecord, FamilySummary, RoundRecord, Summary
 
 GROWS = ("rounds", "workers")
 """Settings that may change when a run is continued."""
@@ -75,7 +75,7 @@ def summarise(loop: Loop, state: LoopState) -> Summary:
     }
     return Summary(
         regime=loop.config.regime, critic=loop.config.critic, seed=loop.config.seed, families=families,
-        budget=loop.budget.record(), diagnoses=state.diagnoses, programs=len(state.programs), rounds=loop.config.rounds,
+        budget=BudgetRecord(**loop.budget.record()), diagnoses=state.diagnoses, programs=len(state.programs), rounds=loop.config.rounds,
         seconds=round(sum(sum(record.seconds.values()) for record in records), 1),
         checkpoints={"before": state.first_checkpoint, "after": state.checkpoint}, versions=software_versions(),
     )
