@@ -32,7 +32,7 @@ MAX_OPENING = 0.08
 """Distance between the finger pads at opening 1 [m]."""
 SPEED = 0.5
 """Tool speed in free motion [m/s]."""
-CARRY_ACCELERATION = 0.12
+CARRY_ACCELERATION = 0.08
 """Gain of speed in one control step with something in the hand [m/s]."""
 REACHABLE = ((0.25, 0.75), 0.008)
 """Horizontal distance from the base between which, and height above which, tool targets are kept [m]."""
@@ -160,8 +160,7 @@ def advance(view: View, command: Command) -> None:
     view.tool = view.tool + difference * (np.minimum(step, distance) / np.maximum(distance, 1e-9))[:, None]
     view.quaternion = _turn(view.quaternion, tool_down(command.yaw))
     _carry(view, view.tool - before, wrap(view.yaw - yaw))
-    view.opening = view.opening + np.clip(command.opening - view.opening, -GRIPPER_STEP, GRIPPER_STEP)
-    _update_grip(view, command)
+    _move_fingers(view, command)
 
 
 def within_reach(position: Array) -> Array:
@@ -194,10 +193,11 @@ def _carry(view: View, shift: Array, turn: Array) -> None:
     view.heading_offset = view.heading_offset + np.where(view.held.any(1), turn, 0.0)
 
 
-def _update_grip(view: View, command: Command) -> None:
-    """What opens lets go. What closes is believed to hold only once the simulator says so, in the next chunk."""
-    opens = command.opening * MAX_OPENING > view.opening * MAX_OPENING + 1e-3
-    view.held = view.held & ~opens[:, None]
+def _move_fingers(view: View, command: Command) -> None:
+    """Fingers towards the command. What opens lets go; what closes is believed to hold only once the simulator says so,
+    in the next chunk."""
+    view.held = view.held & ~(command.opening > view.opening + 0.03)[:, None]
+    view.opening = view.opening + np.clip(command.opening - view.opening, -GRIPPER_STEP, GRIPPER_STEP)
 
 
 def funnel(tool: Array, goal: Array, cruise: Array, slope: float = 5.0, tolerance: float | Array = 0.008) -> Array:

@@ -18,6 +18,10 @@ ALIGNED = 0.10
 """Yaw error up to which the hand may go down [rad]."""
 AT_GRASP = (0.009, 0.009)
 """Horizontal and vertical error up to which the fingers close [m]."""
+OPENING_RATE = 0.12
+"""Gain of opening per control step when letting go: what is squeezed off its middle would jump from between the pads."""
+CARRY_SPEED = 0.4
+"""Tool speed with something in the hand [m/s]."""
 SLOW = 0.15
 """Speed of the last centimetres down [m/s]."""
 
@@ -89,8 +93,8 @@ def deliver(view: View, slot: Slots, destination: Destination) -> Command:
     arrived = (sideways < destination.tolerance) & (error[:, 2] > -0.006) & turned
     position = np.where(arrived[:, None], view.tool, position)
     low = (sideways < 0.03) & (error[:, 2] > -0.04)
-    opening = np.minimum(view.state.gripper_opening + 0.35, 1.0)
-    return Command(position, yaw, np.where(arrived, opening, 0.0), np.where(low, SLOW, SPEED))
+    opening = np.minimum(view.opening + OPENING_RATE, 1.0)
+    return Command(position, yaw, np.where(arrived, opening, 0.0), np.where(low, SLOW, CARRY_SPEED))
 
 
 def retreat(view: View, slot: Slots) -> Command:
@@ -101,7 +105,7 @@ def retreat(view: View, slot: Slots) -> Command:
     height = np.maximum(skyline(view, slot), view.top(slot)) + 0.10
     opened = ~view.of(view.held, slot) & (~touched | (view.opening > 0.9))
     target[:, 2] = np.where(opened, height, view.tool[:, 2])
-    opening = np.where(away, 1.0, np.minimum(view.state.gripper_opening + 0.35, 1.0))
+    opening = np.where(away, 1.0, np.minimum(view.opening + OPENING_RATE, 1.0))
     return Command(target, view.yaw, opening, np.where(away, SPEED, SLOW))
 
 

@@ -37,7 +37,7 @@ SHAPES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "cube": ("box", (1.0, 1.0, 1.0)),
     "block": ("box", (1.0, 1.5, 0.8)),
     "can": ("cylinder", (1.0, 1.0, 1.4)),
-    "puck": ("cylinder", (1.15, 1.15, 0.7)),
+    "puck": ("cylinder", (1.05, 1.05, 0.75)),
     "post": ("box", (0.85, 0.85, 1.7)),
 }
 """Noun of a movable object -> solid, and half extents relative to its ``half_width``."""
