@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 from rich.console import Console
 
 from coda_nodes.cli.held_out import evaluate_run
-from coda_nodes.cli.measuring import groups_table, grouped, roll_out, stage_checkpoint
+from coda_nodes.cli.measuring import grouped, groups_table, roll_out, stage_checkpoint
 from coda_nodes.cli.options import parse
 from coda_nodes.conductor.scenes import draw_valid
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
@@ -25,11 +24,11 @@ from coda_nodes.world.spec import FAMILIES, EnvironmentSpec, read_specs
 class Options:
     """Measure a checkpoint."""
 
-    checkpoint: Optional[Path] = None
+    checkpoint: Path | None = None
     """Folder with policy.safetensors and policy.json."""
     expert: bool = False
     """Measure the scripted expert instead of a checkpoint."""
-    environments: Optional[Path] = None
+    environments: Path | None = None
     """File of environments, one JSON specification per line."""
     split: str = "dev"
     """Without a file: split to draw from (train, probe, dev)."""
@@ -41,9 +40,9 @@ class Options:
     """Seed of the drawing and of the episodes."""
     workers: int = 2
     """Worker processes."""
-    out: Optional[Path] = None
+    out: Path | None = None
     """Also write the figures as JSON here."""
-    final: Optional[Path] = None
+    final: Path | None = None
     """Folder of a finished run: open held_out and measure its first and last checkpoint, once, at the end."""
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 from rich.console import Console
@@ -29,7 +28,7 @@ class Options:
     """pick_place, stack, articulated or push_insert."""
     out: Path
     """File to write, one JSON specification per line."""
-    axis: Optional[str] = None
+    axis: str | None = None
     """Move only this axis out of the train split; without it, the split's own mixture of axes."""
     split: str = "probe"
     """train, probe or dev (held_out is opened by the final evaluation only)."""

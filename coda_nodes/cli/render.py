@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 import cv2
 import tyro
 from rich.console import Console
 
 from coda_nodes.cli.options import parse
-from coda_nodes.simulator.single import SingleSimulator
 from coda_nodes.simulator.schematic import Painter, contact_sheet
+from coda_nodes.simulator.single import SingleSimulator
 from coda_nodes.world.artifacts import write_atomic
 from coda_nodes.world.errors import ConfigError
 from coda_nodes.world.spec import read_specs
@@ -25,7 +24,7 @@ class Options:
 
     file: tyro.conf.Positional[Path]
     """Environments, one JSON specification per line."""
-    out: Optional[Path] = None
+    out: Path | None = None
     """Picture to write (PNG); by default FILE with the ending .png."""
     camera: str = ""
     """Camera of the specifications; by default their first."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -35,7 +35,7 @@ class Options:
     """Folder of the run."""
     simulator: str = "mujoco"
     """mujoco (embedded) or gazebo."""
-    domain_id: Optional[int] = None
+    domain_id: int | None = None
     """ROS domain id; by default ROS_DOMAIN_ID or a free one."""
     in_process: bool = False
     """Run the same loop in this process without ROS, for debugging."""
