@@ -13,7 +13,7 @@ from coda_nodes.world.spec import EnvironmentSpec, atoms
 
 REST = 0.006
 """Height over its place at which a held thing is let go [m]."""
-HOVER_BAND = 0.012
+HOVER_BAND = 0.014
 """How far below the waiting height it still counts as waiting [m]."""
 
 
@@ -74,13 +74,14 @@ def widen(mask: Mask, slots: int) -> Mask:
 
 
 def lower(
-    view: View, slot: Slots, point: Array, yaw: Array, tolerance: float, slope: float, hover: Array | None = None
+    view: View, slot: Slots, point: Array, yaw: Array, tolerance: float, slope: float, hover: Array | None = None,
+    ready: Mask | None = None,
 ) -> Command:
     """Bring the centre of the held entity ``slot`` to ``point`` (n, 3) [m] with the tool at ``yaw``, then open.
 
     It is carried at cruising height, comes down inside a funnel of ``slope`` about the point, and is let go within
     twice ``tolerance`` [m] sideways and REST above. With ``hover`` (n,) [m] it waits that high over the point, unless
-    it was over it, or below ``hover``, at the start of the chunk, and is let go only if it was there then.
+    it was over it and ``ready``, or below ``hover``, at the start of the chunk, and is let go only if it was there then.
     """
     offset = view.tool - view.of(view.position, slot)
     goal = point + offset
@@ -93,7 +94,8 @@ def lower(
     aim[:, 2] = np.where(turned, goal[:, 2], cruise)
     if hover is not None:
         missing = point - view.of(view.state.entity_position_base, slot)
-        astray = (np.hypot(missing[:, 0], missing[:, 1]) > 2 * tolerance) & (-missing[:, 2] > hover - HOVER_BAND)
+        astray = (np.hypot(missing[:, 0], missing[:, 1]) > 2 * tolerance) | (False if ready is None else ~ready)
+        astray &= -missing[:, 2] > hover - HOVER_BAND
         aim[:, 2] += np.where(turned & astray, hover, 0.0)
     position = funnel(view.tool, aim, cruise, slope=slope, tolerance=tolerance)
     arrived = (sideways < 2 * tolerance) & (error[:, 2] > -REST) & turned

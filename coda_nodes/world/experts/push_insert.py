@@ -29,10 +29,16 @@ ENOUGH = 0.6
 """Share of the room on the marker within which a push is finished."""
 SINK = 0.0005
 """How much lower the hand goes in each step of a push [m]."""
-PEG_GRIP = 0.020
+PEG_GRIP = 0.028
 """How far below its upper end a peg is taken [m]."""
 FINGER_TIP = 0.012
 """From the tool down to the end of the fingers [m]."""
+CARRY_SPEED, ALIGN_SPEED = 0.25, 0.06
+"""Speeds at which a peg is carried, and brought over the hole: it may swing in the fingers [m/s]."""
+SWING = 0.25
+"""Angle of the peg from the vertical up to which it is lowered [rad]."""
+NEAR_HOLE = 0.025
+"""Distance of the hand from the hole within which the peg's lower end is steered [m]."""
 OVER_RIM = 0.012
 """Height of the peg's end over the slot's rim at which the hand waits until it is over the hole [m]."""
 DEEP = 0.75
@@ -168,7 +174,13 @@ class PushInsertExpert:
         half = view.of(view.state.entity_half_extents, target)
         hole, room = slot_hole(half)
         middle = view.of(view.position, target) + hole
-        spot = middle + (centre - end)
+        # from afar steer by where the axis passes the fingers, so that a peg that swings is not run after
+        axis = view.of(view.rotation, subject)[:, :, 2]
+        level = (view.tool - centre)[:, 2] / np.where(np.abs(axis[:, 2]) < 0.3, 1.0, axis[:, 2])
+        hanging = np.abs(axis[:, 2]) > np.cos(SWING)
+        apart = np.linalg.norm((view.tool - middle)[:, :2], axis=1)
+        near = (apart < NEAR_HOLE) & hanging
+        spot = middle + np.where(near[:, None], centre - end, -axis * level[:, None])
         bottom = middle[:, 2] - room[:, 2] + 0.002
         free = view.top(target) + FINGER_TIP - (view.tool - end)[:, 2]
         spot[:, 2] = np.maximum(bottom, free) + (centre - end)[:, 2]
@@ -178,7 +190,9 @@ class PushInsertExpert:
         turn = np.where(is_round, 0.0, wrap(slot_heading - heading, np.pi / 2))
         yaw = azimuth_yaw(view.yaw + turn, spot, view.yaw)
         hover = np.maximum(view.top(target) + OVER_RIM - spot[:, 2] + (centre - end)[:, 2], 0.0)
-        place = lower(view, subject, spot, yaw, tolerance=0.0015, slope=INSERT_SLOPE, hover=hover)
+        place = lower(view, subject, spot, yaw, tolerance=0.001, slope=INSERT_SLOPE, hover=hover, ready=hanging)
+        above = end[:, 2] > view.top(target) - 0.004
+        place.speed = np.minimum(place.speed, np.where(near & above, ALIGN_SPEED, CARRY_SPEED))
         return fetch(view, subject, grasp).where(view.of(view.held, subject), place)
 
     def _lower_end(self, view: View, subject: Slots) -> Array:
