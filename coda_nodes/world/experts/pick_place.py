@@ -9,11 +9,13 @@ import numpy as np
 from coda_nodes.world.experts.base import Array, Command, Mask, View
 from coda_nodes.world.experts.tasks import Tasks
 from coda_nodes.world.experts.transfer import Destination, free_spot, retreat, transfer
-from coda_nodes.world.geometry import BIN_FLOOR, BIN_WALL
+from coda_nodes.world.geometry import BIN_FLOOR, BIN_WALL, yaw_of
 from coda_nodes.world.spec import EnvironmentSpec
 
 SPOTS = np.array([[0.0, 0.0], [1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [1, -1], [-1, 1], [-1, -1]]) 
 """Places tried in a receptacle, as shares of the free half extents. Shape (S, 2)."""
+SIDE, FINGERS = 0.008, 0.016
+"""Room between what is let go and a wall, and what the fingers need on top of it where they open [m]."""
 DROP = (0.012, 0.003)
 """Height over the floor of a bin, and over a plate, at which the object is let go [m]."""
 
@@ -63,7 +65,9 @@ class PickPlaceExpert:
         hollow = view.of(self.tasks.hollow, target)
         local, reach = _in_receptacle(view, subject, target)
         half = view.of(view.state.entity_half_extents, target)
-        free = np.maximum(half[:, :2] - BIN_WALL - reach[:, None] - 0.012, 0.0)
+        yaw = view.yaw - yaw_of(view.of(view.state.entity_quaternion_xyzw, target))
+        fingers = SIDE + FINGERS * np.abs(np.stack([np.sin(yaw), np.cos(yaw)], 1))
+        free = np.maximum(half[:, :2] - BIN_WALL - reach[:, None] - fingers, 0.0)
         spot = self._emptiest(view, subject, target, free)
         floor = np.where(hollow, view.bottom(target) + BIN_FLOOR, view.top(target))
         height = floor + np.where(hollow, *DROP) + view.of(view.extents, subject)[:, 2]

@@ -18,6 +18,8 @@ ALIGNED = 0.10
 """Yaw error up to which the hand may go down [rad]."""
 AT_GRASP = (0.009, 0.009)
 """Horizontal and vertical error up to which the fingers close [m]."""
+STILL, STALLED = 0.01, 0.02
+"""What hangs slower than this [m/s] this near its place [m] has met something: it is let go there."""
 OPENING_RATE = 0.12
 """Gain of opening per control step when letting go: what is squeezed off its middle would jump from between the pads."""
 CARRY_SPEED = 0.4
@@ -90,7 +92,9 @@ def deliver(view: View, slot: Slots, destination: Destination) -> Command:
     cruise = np.maximum(skyline(view, slot) + CLEARANCE + hanging, goal[:, 2] + HOVER)
     goal[:, 2] += np.where(turned, 0.0, HOVER)
     position = funnel(view.tool, goal, cruise, tolerance=destination.tolerance)
-    arrived = (sideways < destination.tolerance) & (error[:, 2] > -0.006) & turned
+    still = np.linalg.norm(view.of(view.state.entity_linear_velocity, slot), axis=1) < STILL
+    slack = np.where(still, STALLED, 0.0)
+    arrived = (sideways < destination.tolerance + 0.3 * slack) & (error[:, 2] > -0.006 - slack) & turned
     position = np.where(arrived[:, None], view.tool, position)
     low = (sideways < 0.03) & (error[:, 2] > -0.04)
     opening = np.minimum(view.opening + OPENING_RATE, 1.0)
