@@ -6,6 +6,7 @@ least squares with a null-space pull towards a rest posture (Nakamura and Hanafu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -49,7 +50,7 @@ class Kinematics:
 
     def forward(self, q: Array) -> tuple[Array, Array]:
         """Tool pose at joint positions (n, J): position (n, 3), quaternion xyzw (n, 4)."""
-        position, rotation, _, _ = self._forward(np.asarray(q, dtype=float))
+        position, rotation = self._pose(np.asarray(q, dtype=float))
         return position, Rotation.from_matrix(rotation).as_quat()
 
     def solve(self, q0: Array, position: Array, quaternion_xyzw: Array) -> Array:
@@ -68,7 +69,7 @@ class Kinematics:
         """
         q0 = np.asarray(q0, dtype=float)
         n, joints = q0.shape
-        position, rotation, _, _ = self._forward(q0)
+        position, rotation = self._pose(q0)
         goal = position[:, None] + chunk[..., :3]
         turn = Rotation.from_rotvec(chunk[..., 3:6].reshape(-1, 3)).as_matrix().reshape(n, CHUNK_STEPS, 3, 3)
         goal_rotation = turn @ rotation[:, None]
@@ -90,44 +91,71 @@ class Kinematics:
         return limited
 
     def _solve(self, q: Array, position: Array, rotation: Array, rest: Array, iterations: int) -> Array:
-        limit = self.config.step
+        limit, q, rest = self.config.step, q.T, rest.T
+        low, high = self._low[:, None], self._high[:, None]
+        position, rotation = position.T, rotation.transpose(1, 2, 0)
         for _ in range(iterations):
-            now, now_rotation, anchors, axes = self._forward(q)
-            error = np.concatenate([position - now, _rotation_error(now_rotation, rotation)], axis=1)
-            jacobian = np.concatenate([np.cross(axes, now[:, None] - anchors), axes], axis=2)
+            now, turn, anchors, axes = self._forward(q)
+            error = np.concatenate([position - now, _rotation_error(turn, rotation)])
+            jacobian = np.concatenate([_cross(axes, now - anchors), axes], axis=1)
             pull = rest - q
-            error -= np.einsum("nji,nj->ni", jacobian, pull)
-            gram = np.einsum("nji,njk->ikn", jacobian, jacobian)
+            error -= (jacobian * pull[:, None]).sum(axis=0)
+            gram = np.einsum("jan,jbn->abn", jacobian, jacobian)
             gram[range(6), range(6)] += self.config.damping
-            change = np.einsum("nji,in->nj", jacobian, _solve_positive(gram, error.T)) + pull
-            q = np.clip(q + np.clip(change, -limit, limit), self._low, self._high)
-        return q
+            change = (jacobian * _solve_positive(gram, error)).sum(axis=1) + pull
+            q = np.clip(q + np.clip(change, -limit, limit), low, high)
+        return q.T
+
+    def _pose(self, q: Array) -> tuple[Array, Array]:
+        """Tool position (n, 3) and rotation (n, 3, 3) at joint positions (n, J)."""
+        position, rotation, _, _ = self._forward(q.T)
+        return np.ascontiguousarray(position.T), np.ascontiguousarray(rotation.transpose(2, 0, 1))
 
     def _forward(self, q: Array) -> tuple[Array, Array, Array, Array]:
-        """Tool position (n, 3) and rotation (n, 3, 3); joint anchors and axes (n, J, 3)."""
-        n, joints = q.shape
+        """Tool position (3, n) and rotation (3, 3, n), joint anchors and axes (J, 3, n), at joint positions (J, n).
+
+        Rows last: every operation runs over all rows at once, and no row's rounding depends on another's.
+        """
+        joints, n = q.shape
         cosine, sine = np.cos(q), np.sin(q)
-        position, rotation = np.zeros((n, 3)), np.broadcast_to(np.eye(3), (n, 3, 3))
-        anchors, axes = np.empty((n, joints, 3)), np.empty((n, joints, 3))
+        position, columns = np.zeros((3, n)), list(np.repeat(np.eye(3)[:, :, None], n, axis=2))
+        anchors, axes = np.empty((joints, 3, n)), np.empty((joints, 3, n))
         for j in range(joints):
-            position = position + rotation @ self._offsets[j]
-            fixed = rotation @ self._turns[j]
-            c, s = cosine[:, j, None], sine[:, j, None]
-            rotation = np.empty((n, 3, 3))
-            rotation[:, :, 0] = c * fixed[:, :, 0] + s * fixed[:, :, 1]
-            rotation[:, :, 1] = c * fixed[:, :, 1] - s * fixed[:, :, 0]
-            rotation[:, :, 2] = fixed[:, :, 2]
-            anchors[:, j], axes[:, j] = position, fixed[:, :, 2]
-        return position + rotation @ self._tool_offset, rotation @ self._tool_turn, anchors, axes
+            position = position + _combine(columns, self._offsets[j])
+            x, y, z = (_combine(columns, self._turns[j][:, k]) for k in range(3))
+            columns = [cosine[j] * x + sine[j] * y, cosine[j] * y - sine[j] * x, z]
+            anchors[j], axes[j] = position, z
+        position = position + _combine(columns, self._tool_offset)
+        rotation = np.stack([_combine(columns, self._tool_turn[:, k]) for k in range(3)], axis=1)
+        return position, rotation, anchors, axes
+
+
+def _combine(columns: Sequence[Array], weights: Array) -> Array:
+    """Weighted sum of arrays; terms of weight 0, of which joint frames at right angles have many, cost nothing."""
+    total = None
+    for column, weight in zip(columns, weights, strict=True):
+        if weight:
+            term = column * weight
+            total = term if total is None else total + term
+    return np.zeros_like(columns[0]) if total is None else total
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """Cross product along the second axis. Shapes (J, 3, n)."""
+    return np.stack([a[:, 1] * b[:, 2] - a[:, 2] * b[:, 1], a[:, 2] * b[:, 0] - a[:, 0] * b[:, 2],
+                     a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]], axis=1)
 
 
 def _rotation_error(now: Array, goal: Array) -> Array:
-    """Rotation vector [rad], base axes, that turns ``now`` into ``goal`` (less than half a turn). (n, 3, 3) -> (n, 3)."""
-    turn = goal @ now.transpose(0, 2, 1)
-    axis = np.stack([turn[:, 2, 1] - turn[:, 1, 2], turn[:, 0, 2] - turn[:, 2, 0], turn[:, 1, 0] - turn[:, 0, 1]], 1) / 2
-    sine = np.sqrt((axis * axis).sum(1))
-    angle = np.arctan2(sine, (turn[:, 0, 0] + turn[:, 1, 1] + turn[:, 2, 2] - 1) / 2)
-    return axis * (angle / np.maximum(sine, 1e-12))[:, None]
+    """Rotation vector [rad], base axes, that turns ``now`` into ``goal`` (less than half a turn). (3, 3, n) -> (3, n).
+
+    Of R = goal now^T, twice the axis times the sine is the sum over columns of now x goal, and trace R the sum of
+    their scalar products.
+    """
+    axis = sum(_cross(now[None, :, k], goal[None, :, k])[0] for k in range(3)) / 2
+    sine = np.sqrt((axis * axis).sum(axis=0))
+    angle = np.arctan2(sine, ((now * goal).sum(axis=(0, 1)) - 1) / 2)
+    return axis * (angle / np.maximum(sine, 1e-12))
 
 
 def _solve_positive(a: Array, b: Array) -> Array:
@@ -167,7 +195,8 @@ def _chain(robot: RobotDescription) -> tuple[Array, Array, Array, Array]:
             turns.append(rotation @ align.as_matrix())
             position, rotation = -align.inv().apply(model.jnt_pos[joint]), align.inv().as_matrix()
     tool, turn = _compose(position, rotation, site.pos, site.quat)
-    return np.array(offsets), np.array(turns), tool, turn
+    # right angles come out of quaternions with errors of 1e-16, where exact zeros save work
+    return tuple(np.where(np.abs(part) < 1e-12, 0.0, part) for part in map(np.array, (offsets, turns, tool, turn)))  # type: ignore[return-value]
 
 
 def _compose(position: Array, rotation: Array, offset: Array, quaternion_wxyz: Array) -> tuple[Array, Array]:

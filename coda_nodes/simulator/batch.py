@@ -256,7 +256,7 @@ class BatchSimulator:
         """Move set points along ``way`` for one part of a control period, their velocity fed forward so that the arm
         does not trail behind by its damping; with ``look`` poses and contacts are current afterwards."""
         ctrl, steps = self._state["ctrl"], SUBSTEPS // SET_POINTS
-        ctrl[np.ix_(active, self.scene.arm_ctrl)] = begin + way / 2 + self.scene.velocity_gain * way / PART_PERIOD
+        ctrl[active[:, None], self.scene.arm_ctrl] = begin + way / 2 + self.scene.velocity_gain * way / PART_PERIOD
         ctrl[active, self.scene.gripper_ctrl] = grips
         self._flags[active] |= NO_SENSORS
         if not look:
