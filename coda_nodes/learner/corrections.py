@@ -1,7 +1,7 @@
 """Regime ``expert``: from where the policy failed, a capped number of states in which the expert takes over.
 
-The expert shows what to do in states the policy reaches (Ross 2011, DAgger), so starts are taken from failing episodes:
-spread over the time in which the task could still be solved, denser where progress stalled.
+The expert shows what to do in states the policy reaches (Ross 2011, DAgger), so starts are taken from failing
+episodes: spread over the time in which the task could still be solved, denser where progress stalled.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ class CorrectionConfig:
     """Where starts are taken."""
 
     per_episode: int = setting(2, "starts from one failing episode", low=1, high=50)
-    near_stall: float = setting(0.6, "share of starts drawn near the chunk where progress stalled", low=0.0, high=1.0)
-    spread: float = setting(1.5, "standard deviation of those around the stall", unit="chunks", low=0.1, high=50.0)
+    near_stall: float = setting(
+        0.6, "share of starts drawn near the chunk where progress stalled", low=0.0, high=1.0
+    )
+    spread: float = setting(
+        1.5, "standard deviation of those around the stall", unit="chunks", low=0.1, high=50.0
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -49,8 +53,8 @@ def choose_starts(
     rng: np.random.Generator,
     config: CorrectionConfig = CorrectionConfig(),
 ) -> list[CorrectionStart]:
-    """Choose at most ``count`` different starts among the failing episodes, in turns: each gives its first before
-    any gives its second.
+    """Choose at most ``count`` different starts among the failing episodes, in turns: each gives its first
+    before any gives its second.
 
     Successful and invalid episodes and those without physics states are passed over.
 
@@ -59,7 +63,9 @@ def choose_starts(
     """
     if count < 0:
         raise BudgetError(f"{count} environments left for corrections, expected 0 or more")
-    usable = [e for e in episodes if e.outcome == "failure" and e.physics_states is not None and len(e.chunks)]
+    usable = [
+        e for e in episodes if e.outcome == "failure" and e.physics_states is not None and len(e.chunks)
+    ]
     order = [usable[i] for i in rng.permutation(len(usable))]
     queues = [[CorrectionStart(e.content_hash, chunk) for chunk in _chunks(e, config, rng)] for e in order]
     turns = [queue[turn] for turn in range(config.per_episode) for queue in queues if turn < len(queue)]
@@ -67,7 +73,8 @@ def choose_starts(
 
 
 def _chunks(episode: Episode, config: CorrectionConfig, rng: np.random.Generator) -> list[int]:
-    """Different chunk boundaries of one episode, drawn by weight, none after the failure became irreversible."""
+    """Different chunk boundaries of one episode, drawn by weight, none after the failure became
+    irreversible."""
     last = solvable_until(episode)
     boundaries = np.arange(last + 1)
     near = np.exp(-0.5 * ((boundaries - min(stalled_at(episode), last)) / config.spread) ** 2)
@@ -79,7 +86,8 @@ def _chunks(episode: Episode, config: CorrectionConfig, rng: np.random.Generator
 
 
 def stalled_at(episode: Episode) -> int:
-    """Chunk boundary at which a predicate last became true for the first time: from there on nothing new happened."""
+    """Chunk boundary at which a predicate last became true for the first time: from there on nothing new
+    happened."""
     first = [int(column.argmax()) for column in episode.predicates.T if column.any()]
     if not first:
         return 0
@@ -96,5 +104,3 @@ def solvable_until(episode: Episode) -> int:
     lost = (position[..., 2] < FALLEN) | (np.linalg.norm(position[..., :2], axis=-1) > OUT_OF_REACH)
     when = np.flatnonzero(lost.any(axis=1))
     return max(int(when[0]) - 1, 0) if len(when) else len(episode.chunks) - 1
-
-

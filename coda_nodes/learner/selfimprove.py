@@ -15,6 +15,6 @@ def self_improve(episodes: Sequence[str]) -> NoReturn:
         NotAvailableError: always; this version trains in regime ``expert`` only.
     """
     raise NotAvailableError(
-        f"regime 'no_expert' cannot learn from {len(episodes)} rollouts yet: this version has no chunk values; "
+        f"regime 'no_expert' cannot learn from {len(episodes)} rollouts yet: there are no chunk values; "
         "use regime 'expert'"
     )

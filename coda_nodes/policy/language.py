@@ -116,11 +116,12 @@ class SentenceEncoder:
     """MiniLM sentence vectors (mean pooling, unit length), each text encoded alone so that results do not
     depend on what else is asked.
 
-    The network (some 180 MB) is loaded at the first text that is not cached.
+    The network (some 180 MB) is loaded at the first text that is not cached, unless ``may_load`` is False.
     """
 
-    def __init__(self, cache: EmbeddingCache | None = None) -> None:
+    def __init__(self, cache: EmbeddingCache | None = None, may_load: bool = True) -> None:
         self.cache = cache if cache is not None else EmbeddingCache(default_cache_path())
+        self._may_load = may_load
         self._model: Any = None
         self._tokenizer: Any = None
 
@@ -133,7 +134,7 @@ class SentenceEncoder:
         """Unit vectors of ``texts``. Shape (n, 384).
 
         Raises:
-            NotAvailableError: a text is not cached and the encoder's package is not installed.
+            NotAvailableError: a text is not cached, and the network may not be loaded or is not installed.
         """
         missing = [text for text in dict.fromkeys(texts) if text not in self.cache]
         if missing:
@@ -154,6 +155,10 @@ class SentenceEncoder:
         self._model = self._tokenizer = None
 
     def _load(self) -> None:
+        if not self._may_load:
+            raise NotAvailableError(
+                "a text is not among the cached embeddings, and this process loads no encoder"
+            )
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging as transformers_logging
