@@ -109,6 +109,11 @@ class ExecutorNode(NodeParts[ExecutorSettings], LifecycleNode):
         self._active = False
         return TransitionCallbackReturn.SUCCESS
 
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Forget the checkpoint."""
+        self._driver = None
+        return TransitionCallbackReturn.SUCCESS
+
     def _checkpoint_folder(self) -> Path:
         if not self.settings.checkpoint:
             raise CheckpointError(
@@ -182,7 +187,7 @@ class LockstepArm:
         return self._seen
 
     def send(self, chunk: Array, times: Array, targets: Array, openings: Array, first: int) -> None:
-        """Let the simulator execute the chunk; it has the same kinematics, so that targets need not travel."""
+        """Let the simulator execute the chunk; it has the same kinematics, so targets need not travel."""
         request = StepChunk.Request(chunk=converters.chunk_to_message(chunk, self._stamp), execute=len(times))
         done = self._service.call(request, STEP_TIMEOUT)
         self._steps += done.steps

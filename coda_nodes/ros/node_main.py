@@ -22,6 +22,8 @@ from coda_nodes.world.errors import CodaError
 
 _PATIENCE = 3.0
 """A second signal this long after the first one ends the process at once [s]."""
+_LAST_TURNS = 20
+"""Callbacks still run after the stop: answers of work that has just ended are sent."""
 _log = logging.getLogger(__name__)
 # one line each: a ROS logger refuses two severities from one place in the code
 _EMIT: dict[int, Callable[[Any, str], Any]] = {
@@ -65,6 +67,8 @@ class Spinner:
         try:
             while not self._stopping and self._executor.context.ok():
                 self._executor.spin_once()
+            for _ in range(_LAST_TURNS):
+                self._executor.spin_once(timeout_sec=0)
         except BaseException as error:
             if not self._stopping:
                 self.error = error

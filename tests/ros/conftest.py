@@ -98,3 +98,32 @@ def until() -> Callable[..., None]:
         pytest.fail(f"not within {timeout} s: {what}")
 
     return wait
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory):
+    """Artifact root with a hastily trained checkpoint of pick_place, and the hash of the checkpoint."""
+    import numpy as np
+
+    from coda_nodes.learner.training import Weighted, run_program
+    from coda_nodes.simulator.actors import ScriptedActor
+    from coda_nodes.simulator.batch import BatchSimulator
+    from coda_nodes.simulator.rollout import rollout
+    from coda_nodes.world.artifacts import ArtifactRoot
+    from coda_nodes.world.programs import TRAIN_SPLIT, Regime, Share, TrainingProgram
+    from coda_nodes.world.splits import sample_split
+
+    root = ArtifactRoot(tmp_path_factory.mktemp("trained"))
+    rng = np.random.default_rng(1)
+    specs = [sample_split("pick_place", "train", rng) for _ in range(4)]
+    episodes = rollout(BatchSimulator("pick_place", len(specs)), specs, [0] * len(specs), ScriptedActor())
+    program = TrainingProgram(
+        regime=Regime.EXPERT,
+        environments=(Share(program_id=TRAIN_SPLIT, share=1.0),),
+        supervision=("demonstrations",),
+        steps=60,
+        batch_size=64,
+        learning_rate=1e-3,
+    )
+    made = run_program(program, [Weighted(episode.save(root)) for episode in episodes], root)
+    return root, made.checkpoint
