@@ -11,6 +11,7 @@ from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.diagnosis import Diagnosis
 from coda_nodes.world.episode import EpisodeSummary
 from coda_nodes.world.records import (
+    BudgetRecord,
     Count,
     DiagnosisCounts,
     FailureRecord,
