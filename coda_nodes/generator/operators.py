@@ -190,7 +190,10 @@ def swap_roles(spec: EnvironmentSpec, op: SwapRoles, probe: FamilyRanges, rng: R
 
 def _check_place(spec: EnvironmentSpec, probe: FamilyRanges, name: str, role: str) -> None:
     for part in ("x", "y"):
-        parameter = parameter_of(spec, probe, "position", named(role, part), name)
+        try:
+            parameter = parameter_of(spec, probe, "position", named(role, part), name)
+        except ValidityError:  # the splits state no place for it: it may stand where the other one stood
+            return
         value, allowed = (
             find_access(spec.family, "position", parameter).get(spec, name),
             probe.allowed("position", parameter),

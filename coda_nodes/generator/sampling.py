@@ -17,6 +17,9 @@ from coda_nodes.world.ranges import Choices, FamilyRanges
 from coda_nodes.world.spec import EnvironmentSpec, Provenance
 from coda_nodes.world.splits import Splits
 
+HOPELESS = 16
+"""Draws that are refused before the first one succeeds, after which a program counts as empty."""
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -80,7 +83,7 @@ def draw_valid(
         raise ProgramError(f"cannot draw {count} environments")
     drawn = Drawn()
     for _ in range(count * attempts):
-        if len(drawn.specs) == count:
+        if len(drawn.specs) == count or (not drawn.specs and len(drawn.rejections) == HOPELESS):
             break
         try:
             spec = sample(program, rng, splits)

@@ -27,6 +27,9 @@ NEAR, BEYOND = 0.5, 0.25
 """A span begins this share of the way from the nominal to the observed value, and goes this share beyond
 it."""
 
+PRESENCE = {"extra": "receptacles"}
+"""First word of a clutter parameter -> the count that brings such a thing into the scene."""
+
 Build = Callable[[Cause, str, FamilyRanges, FamilyRanges], "dict[str, Any] | None"]
 
 
@@ -56,21 +59,26 @@ def compile_program(
     role = role_of(cause, spec)
     base = BaseDistribution(tasks=_tasks(cause, spec, train))
     for build in (_specific, _redraw) if role else (_redraw,):
-        operator = build(cause, role, probe, train)
-        program = _draft(name, base, operator, diagnosis, probe) if operator else None
+        operators = build(cause, role, probe, train)
+        program = _draft(name, base, operators, diagnosis, probe) if operators else None
         if program is not None:
             return seeded(program, similar, splits)
     return None
 
 
 def _draft(
-    name: str, base: BaseDistribution, operator: dict[str, Any], diagnosis: Diagnosis, probe: FamilyRanges
+    name: str,
+    base: BaseDistribution,
+    operators: list[dict[str, Any]],
+    diagnosis: Diagnosis,
+    probe: FamilyRanges,
 ) -> GenerationProgram | None:
-    """The program with one operator; None where the bounds do not allow it."""
+    """The program with these operators; None where the bounds do not allow them."""
     assert diagnosis.cause is not None
     try:
         program = read_program({
-            "family": name, "base": base.model_dump(), "operators": [operator], "diagnosis_id": diagnosis.diagnosis_id,
+            "family": name, "base": base.model_dump(), "operators": operators,
+            "diagnosis_id": diagnosis.diagnosis_id,
             "explanation": f"recreates: {diagnosis.cause.sentence}"[:1000],
         })  # fmt: skip
         check_bounds(program, probe)
@@ -145,12 +153,13 @@ def _size(value: Any) -> float:
     return max(abs(part) for part in value) if isinstance(value, tuple) else float(value)
 
 
-def _specific(cause: Cause, role: str, probe: FamilyRanges, train: FamilyRanges) -> dict[str, Any] | None:
-    """The operator made for this axis and parameter; None where there is none."""
+def _specific(cause: Cause, role: str, probe: FamilyRanges, train: FamilyRanges) -> list[dict[str, Any]]:
+    """The operator made for this axis and parameter; empty where there is none."""
     try:
-        return _BY_AXIS[cause.axis](cause, role, probe, train)
+        operator = _BY_AXIS[cause.axis](cause, role, probe, train)
     except ProgramError:
-        return None
+        return []
+    return [operator] if operator else []
 
 
 def _position(cause: Cause, role: str, probe: FamilyRanges, train: FamilyRanges) -> dict[str, Any] | None:
@@ -233,12 +242,30 @@ _BY_AXIS: dict[str, Build] = {
 }  # fmt: skip
 
 
-def _redraw(cause: Cause, role: str, probe: FamilyRanges, train: FamilyRanges) -> dict[str, Any] | None:
-    """Any parameter that the splits state."""
+def _redraw(cause: Cause, role: str, probe: FamilyRanges, train: FamilyRanges) -> list[dict[str, Any]]:
+    """Any parameter that the splits state; of a place both coordinates, of a thing that train has not its
+    presence."""
+    names = [cause.parameter]
+    if cause.parameter.endswith("_xy"):
+        names = [cause.parameter[:-2] + axis for axis in "xy"]
     try:
-        values = _values(cause, (cause.parameter,), probe, train)
+        found = [_redrawn(cause, index, name, probe, train) for index, name in enumerate(names)]
     except ProgramError:
-        return None
-    isnumber = isinstance(bound(probe, cause.axis, (cause.parameter,)), Range)
-    field = {"span": values} if isnumber else {"values": values}
-    return {"kind": "redraw", "of": cause.axis, "parameter": cause.parameter, **field}
+        return []
+    count = PRESENCE.get(cause.parameter.split("_")[0]) if cause.axis == "clutter" else None
+    if count is not None and count in probe["clutter"]:
+        fresh = _new_words(None, probe["clutter"][count], train["clutter"][count])  # type: ignore[arg-type]
+        found.append({"kind": "redraw", "of": "clutter", "parameter": count, "values": fresh})
+    return found
+
+
+def _redrawn(cause: Cause, index: int, name: str, probe: FamilyRanges, train: FamilyRanges) -> dict[str, Any]:
+    """One parameter around the observed value, or around one of several. Raises ProgramError where that
+    cannot be."""
+    several = cause.parameter.endswith("_xy") and isinstance(cause.observed, tuple)
+    parts = {
+        key: getattr(cause, key)[index] if several else getattr(cause, key) for key in ("observed", "nominal")
+    }
+    values = _values(cause.model_copy(update=parts), (name,), probe, train)
+    field = "span" if isinstance(bound(probe, cause.axis, (name,)), Range) else "values"
+    return {"kind": "redraw", "of": cause.axis, "parameter": name, field: values}

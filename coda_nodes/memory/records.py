@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -153,6 +154,7 @@ def installed_versions(model: str = "") -> dict[str, str]:
     return {"software": _version("coda_nodes"), "simulator": f"mujoco {_version('mujoco')}", "model": model}
 
 
+@lru_cache(maxsize=8)
 def _version(package: str) -> str:
     try:
         return version(package)

@@ -76,9 +76,8 @@ class MemoryStore:
             StoreError: unknown kind, data that is not of that kind, or a database that refuses.
         """
         stamp = time.time() if created is None else created
-        rows = [
-            make_record(kind, item, {**installed_versions(), **(versions or {})}, stamp) for item in items
-        ]
+        made = {**installed_versions(), **(versions or {})}
+        rows = [make_record(kind, item, made, stamp) for item in items]
         self.put_records(rows)
         return [row.id for row in rows]
 

@@ -30,7 +30,7 @@ Bounded = tuple[str, tuple[str, ...], Any]
 """Axis, parameter names of which the first that exists in the splits bounds the value, and span or words."""
 
 ROLES: dict[str, tuple[str, ...]] = {
-    "object": ("object",),
+    "object": ("object", "push"),
     "distractor": ("other", "object"),
     "receptacle": ("receptacle", "drawer"),
     "base": ("object", "receptacle"),
