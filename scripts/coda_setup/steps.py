@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from coda_setup.checks import cmake_is_usable
@@ -170,7 +170,8 @@ def build_interfaces(place: Place, ros: SourcedRos | None, keep: int) -> None:
     """Build coda_interfaces with plain CMake and install it into the virtual environment."""
     env = child_environment(place, ros)
     build = place.venv / "build" / "coda_interfaces"
-    forget_installed(build / "install_manifest.txt", place.venv)
+    manifest = build / "install_manifest.txt"
+    before = installed_files(manifest)
     shutil.rmtree(build, ignore_errors=True)
     options = [
         f"-DCMAKE_INSTALL_PREFIX={place.venv}",
@@ -187,15 +188,23 @@ def build_interfaces(place: Place, ros: SourcedRos | None, keep: int) -> None:
         ["cmake", "--install", str(build)],
     ):
         run_logged(command, env, place.log, explain_build, keep)
+    remove_files(before - installed_files(manifest), place.venv)  # a removed definition does not live on
 
 
-def forget_installed(manifest: Path, venv: Path) -> None:
-    """Remove what an earlier build installed, so that a removed definition does not live on."""
-    if manifest.is_file():
-        for line in manifest.read_text(encoding="utf-8").splitlines():
-            file = Path(line)
-            if venv in file.parents:
-                file.unlink(missing_ok=True)
+def installed_files(manifest: Path) -> set[Path]:
+    """Return the files that a build installed, by its manifest; none where there is none."""
+    return (
+        {Path(line) for line in manifest.read_text(encoding="utf-8").splitlines()}
+        if manifest.is_file()
+        else set()
+    )
+
+
+def remove_files(files: Iterable[Path], venv: Path) -> None:
+    """Remove those of the files that lie inside the virtual environment."""
+    for file in files:
+        if venv in file.parents:
+            file.unlink(missing_ok=True)
 
 
 def install_coda(place: Place, ros: SourcedRos | None, keep: int) -> None:

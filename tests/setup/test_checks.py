@@ -11,7 +11,7 @@ import pytest
 from coda_setup import checks
 from coda_setup.plan import Place
 from coda_setup.problems import SetupError, explain_build, explain_pip
-from coda_setup.steps import drop_half_installed, forget_installed, run_logged
+from coda_setup.steps import drop_half_installed, installed_files, remove_files, run_logged
 
 from coda_nodes import __version__
 
@@ -121,7 +121,8 @@ def test_only_files_inside_the_environment_are_removed(tmp_path: Path):
     for file in (venv / "old.msg", outside):
         file.write_text("")
     (venv / "manifest").write_text(f"{venv / 'old.msg'}\n{outside}\n{venv / 'gone'}\n")
-    forget_installed(venv / "manifest", venv)
+    remove_files(installed_files(venv / "manifest"), venv)
+    assert installed_files(tmp_path / "nowhere") == set()
     assert outside.exists() and not (venv / "old.msg").exists()
 
 
