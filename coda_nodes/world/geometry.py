@@ -22,14 +22,18 @@ def rotation_matrices(quaternion_xyzw: Array) -> Array:
     x2, y2, z2 = 2 * x, 2 * y, 2 * z
     xx, yy, zz, xy, xz, yz = x * x2, y * y2, z * z2, x * y2, x * z2, y * z2
     wx, wy, wz = w * x2, w * y2, w * z2
-    flat = np.stack([1 - yy - zz, xy - wz, xz + wy, xy + wz, 1 - xx - zz, yz - wx, xz - wy, yz + wx, 1 - xx - yy], -1)
+    flat = np.stack(
+        [1 - yy - zz, xy - wz, xz + wy, xy + wz, 1 - xx - zz, yz - wx, xz - wy, yz + wx, 1 - xx - yy], -1
+    )
     return flat.reshape(*flat.shape[:-1], 3, 3)
 
 
 def world_extents(rotation: Array, half_extents: Array, cylinder: NDArray[np.bool_]) -> Array:
-    """Half extents [m] along the outer frame's axes of turned boxes and (where ``cylinder``) turned cylinders.
+    """Half extents [m] along the outer frame's axes of turned boxes and (where ``cylinder``) turned
+    cylinders.
 
-    ``rotation`` (..., 3, 3), ``half_extents`` (..., 3), ``cylinder`` (...); returns (..., 3). A cylinder of radius r,
+    ``rotation`` (..., 3, 3), ``half_extents`` (..., 3), ``cylinder`` (...); returns (..., 3). A cylinder of
+    radius r,
     half height h and axis a spans r sqrt(1 - a_i^2) + h |a_i| along axis i.
     """
     boxes = np.einsum("...ij,...j->...i", np.abs(rotation), half_extents)
@@ -53,10 +57,15 @@ def quaternion_multiply(first: Array, second: Array) -> Array:
     """Hamilton product of quaternions xyzw. Shapes (..., 4)."""
     ax, ay, az, aw = np.moveaxis(first, -1, 0)
     bx, by, bz, bw = np.moveaxis(second, -1, 0)
-    return np.stack([
-        aw * bx + ax * bw + ay * bz - az * by, aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw, aw * bw - ax * bx - ay * by - az * bz,
-    ], -1)
+    return np.stack(
+        [
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ],
+        -1,
+    )
 
 
 def rotation_vector(quaternion_xyzw: Array) -> Array:
@@ -68,7 +77,8 @@ def rotation_vector(quaternion_xyzw: Array) -> Array:
 
 
 def tool_down(yaw: Array) -> Array:
-    """Orientation xyzw of a tool that points straight down (z of the tool along -z), turned by ``yaw`` [rad] about the
+    """Orientation xyzw of a tool that points straight down (z of the tool along -z), turned by ``yaw``
+    [rad] about the
     vertical; at yaw 0 the x axis of the tool is the x axis of the base and the fingers close along y.
 
     Shape (...) to (..., 4).

@@ -1,6 +1,7 @@
 """Instruction templates: which phrasings exist, and sentences made from them.
 
-Which split uses which phrasing stands in ``splits.yaml`` (axis instruction, parameter phrasing); no phrasing is shared
+Which split uses which phrasing stands in ``splits.yaml`` (axis instruction, parameter phrasing); no
+phrasing is shared
 between splits. ``{in}`` becomes in or on, ``{into}`` into or onto, as the target asks.
 """
 
@@ -47,7 +48,8 @@ def clause(family: str, phrasing: str, **names: str) -> str:
     """One step in words; ``names`` fill the template (``object``, ``target``, ...).
 
     Raises:
-        ConfigError: unknown phrasing (the message lists those of the family), or a name the template needs is missing.
+        ConfigError: unknown phrasing (the message lists those of the family), or a name the template needs
+        is missing.
     """
     templates = TEMPLATES.get(family, {})
     if phrasing not in templates:
@@ -57,7 +59,9 @@ def clause(family: str, phrasing: str, **names: str) -> str:
     try:
         return templates[phrasing].format(**words)
     except KeyError as error:
-        raise ConfigError(f"phrasing {phrasing!r} of {family} needs {error}, got {', '.join(names)}") from None
+        raise ConfigError(
+            f"phrasing {phrasing!r} of {family} needs {error}, got {', '.join(names)}"
+        ) from None
 
 
 def sentence(clauses: Sequence[str]) -> str:
@@ -66,7 +70,8 @@ def sentence(clauses: Sequence[str]) -> str:
 
 
 def find_phrasing(family: str, instruction: str, parts: Sequence[dict[str, str]]) -> str | None:
-    """Phrasing whose sentence for ``parts`` (the names of each step) is ``instruction``; None if there is none."""
+    """Phrasing whose sentence for ``parts`` (the names of each step) is ``instruction``; None if there is
+    none."""
     for phrasing in TEMPLATES.get(family, {}):
         try:
             if sentence([clause(family, phrasing, **names) for names in parts]) == instruction:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 from coda_nodes.world.errors import ConfigError, unknown
 
-AXES = ("position", "instruction", "objects", "clutter", "dynamics", "appearance", "start_pose", "composition")
+AXES = (
+    "position",
+    "instruction",
+    "objects",
+    "clutter",
+    "dynamics",
+    "appearance",
+    "start_pose",
+    "composition",
+)
 """What a scene may differ in; every sampled parameter belongs to exactly one axis."""
 
 
@@ -92,7 +101,7 @@ class Choices:
         return ", ".join(str(value) for value in self.values)
 
 
-Allowed = Union[Range, Choices]
+Allowed = Range | Choices
 
 
 def parse_allowed(value: Any) -> Allowed:

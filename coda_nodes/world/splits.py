@@ -1,4 +1,5 @@
-"""Train, probe, dev and held-out: one file states every range; sampling and the guard of the held-out half live here."""
+"""Train, probe, dev and held-out: one file states every range; sampling and the guard of the held-out half
+live here."""
 
 from __future__ import annotations
 
@@ -14,13 +15,15 @@ from typing import Any
 import numpy as np
 import yaml
 
-from coda_nodes.world.errors import CodaError, ConfigError, unknown
+from coda_nodes.world.errors import CodaError, ConfigError, ValidityError, unknown
 from coda_nodes.world.families import family as family_definition
 from coda_nodes.world.ranges import AXES, Allowed, FamilyRanges, Range, parse_allowed
 from coda_nodes.world.spec import EnvironmentSpec
 
 COLUMNS = ("train", "probe", "dev", "near", "far")
 """Columns of the file; ``near`` and ``far`` are the two halves of ``held_out``."""
+COMBINATIONS = 10
+"""Combinations of axes tried for one scene."""
 SPLITS = ("train", "probe", "dev", "held_out")
 
 
@@ -67,7 +70,9 @@ def close_held_out() -> None:
 
 def _require_open(column: str) -> None:
     if column in ("near", "far") and not _opened:
-        raise HeldOutError("held_out is closed in this process; only the final evaluation opens it, and is logged")
+        raise HeldOutError(
+            "held_out is closed in this process; only the final evaluation opens it, and is logged"
+        )
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,8 @@ class Splits:
         return self.mixed(family, dict.fromkeys(self.axes(family), column_of(split, half)))
 
     def mixed(self, family: str, columns: Mapping[str, str]) -> FamilyRanges:
-        """Ranges with each axis taken from its own column (``columns``: axis -> column; train where absent)."""
+        """Ranges with each axis taken from its own column (``columns``: axis -> column; train where
+        absent)."""
         table: dict[str, dict[str, Allowed]] = {}
         for axis, parameters in self.axes(family).items():
             column = columns.get(axis, "train")
@@ -123,18 +129,27 @@ def sample_split(
 ) -> EnvironmentSpec:
     """Draw one scene of a split; ``axis`` moves only that axis out of train.
 
-    ``half`` of held_out is ``near`` or ``far``; left out, it is drawn. Provenance names split and moved axes.
+    ``half`` of held_out is ``near`` or ``far``; left out, it is drawn. Provenance names split and moved
+    axes. A
+    combination of axes that leaves no room for a scene is drawn anew.
 
     Raises:
         ConfigError: unknown family, split, half or axis.
         HeldOutError: held_out while closed.
+        ValidityError: COMBINATIONS draws left no room.
     """
     splits = splits or load_splits()
     if split == "held_out" and half is None:
         half = ("near", "far")[int(rng.integers(2))]
     column = column_of(split, half)
-    columns = _moved_columns(splits, family, column, rng, axis)
-    spec = family_definition(family).sample(splits.mixed(family, columns), rng)
+    for attempt in range(COMBINATIONS):
+        columns = _moved_columns(splits, family, column, rng, axis)
+        try:
+            spec = family_definition(family).sample(splits.mixed(family, columns), rng)
+            break
+        except ValidityError:
+            if attempt == COMBINATIONS - 1:
+                raise
     name = split if split != "held_out" else f"held_out_{half}"
     return spec.revise(provenance=spec.provenance.model_copy(update={"split": name, "axes": tuple(columns)}))
 

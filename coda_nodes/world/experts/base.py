@@ -1,7 +1,9 @@
 """Shared parts of the experts: the scene as an expert sees it, and chunks by rolling a step rule forward.
 
-A family expert is a rule that maps the present scene to one command (where the tool should go, how far the gripper
-should open). A chunk is made by applying the rule eight times to a scene that is moved along kinematically in between,
+A family expert is a rule that maps the present scene to one command (where the tool should go, how far the
+gripper
+should open). A chunk is made by applying the rule eight times to a scene that is moved along kinematically
+in between,
 so that a chunk may pass from one phase to the next. Nothing is remembered between chunks.
 """
 
@@ -104,8 +106,10 @@ class Command:
     def where(self, mask: Mask, other: Command) -> Command:
         """``other`` in the scenes of ``mask``, this one elsewhere."""
         return Command(
-            np.where(mask[:, None], other.position, self.position), np.where(mask, other.yaw, self.yaw),
-            np.where(mask, other.opening, self.opening), np.where(mask, other.speed, self.speed),
+            np.where(mask[:, None], other.position, self.position),
+            np.where(mask, other.yaw, self.yaw),
+            np.where(mask, other.opening, self.opening),
+            np.where(mask, other.speed, self.speed),
         )
 
 
@@ -128,10 +132,16 @@ def view_of(state: SceneState, cylinder: Mask) -> View:
     held = state.grasped & state.present
     speed = np.where(held, np.linalg.norm(state.entity_linear_velocity, axis=-1), 0.0).max(1)
     return View(
-        tool=state.tool_position_base.copy(), quaternion=state.tool_quaternion_xyzw.copy(),
-        opening=state.gripper_opening.copy(), position=state.entity_position_base.copy(),
-        held=held, heading_offset=np.zeros(state.n), state=state, rotation=rotation,
-        extents=world_extents(rotation, state.entity_half_extents, cylinder), rows=np.arange(state.n),
+        tool=state.tool_position_base.copy(),
+        quaternion=state.tool_quaternion_xyzw.copy(),
+        opening=state.gripper_opening.copy(),
+        position=state.entity_position_base.copy(),
+        held=held,
+        heading_offset=np.zeros(state.n),
+        state=state,
+        rotation=rotation,
+        extents=world_extents(rotation, state.entity_half_extents, cylinder),
+        rows=np.arange(state.n),
         pace=np.where(held.any(1), speed + CARRY_ACCELERATION, np.inf),
     )
 
@@ -151,12 +161,15 @@ def roll_chunks(expert: FamilyExpert, state: SceneState) -> Array:
 
 
 def advance(view: View, command: Command) -> None:
-    """Move the view by one control step: tool at limited speed, what is held along with it, fingers towards the command."""
+    """Move the view by one control step: tool at limited speed, what is held along with it, fingers towards
+    the command."""
     before, yaw = view.tool.copy(), view.yaw
     difference = within_reach(command.position) - view.tool
     distance = np.linalg.norm(difference, axis=1)
     step = np.minimum(np.minimum(command.speed, view.pace) * CONTROL_PERIOD, SETTLE * distance + 0.001)
-    view.pace = np.where(view.held.any(1), np.minimum(step, distance) / CONTROL_PERIOD + CARRY_ACCELERATION, np.inf)
+    view.pace = np.where(
+        view.held.any(1), np.minimum(step, distance) / CONTROL_PERIOD + CARRY_ACCELERATION, np.inf
+    )
     view.tool = view.tool + difference * (np.minimum(step, distance) / np.maximum(distance, 1e-9))[:, None]
     view.quaternion = _turn(view.quaternion, tool_down(command.yaw))
     _carry(view, view.tool - before, wrap(view.yaw - yaw))
@@ -168,7 +181,10 @@ def within_reach(position: Array) -> Array:
     (near, far), floor = REACHABLE
     distance = np.maximum(np.hypot(position[:, 0], position[:, 1]), 1e-6)
     scale = np.clip(distance, near, far) / distance
-    return np.stack([np.maximum(position[:, 0] * scale, 0.2), position[:, 1] * scale, np.maximum(position[:, 2], floor)], 1)
+    return np.stack(
+        [np.maximum(position[:, 0] * scale, 0.2), position[:, 1] * scale, np.maximum(position[:, 2], floor)],
+        1,
+    )
 
 
 def _turn(quaternion: Array, target: Array) -> Array:
@@ -194,20 +210,26 @@ def _carry(view: View, shift: Array, turn: Array) -> None:
 
 
 def _move_fingers(view: View, command: Command) -> None:
-    """Fingers towards the command. What opens lets go; what closes is believed to hold only once the simulator says so,
+    """Fingers towards the command. What opens lets go; what closes is believed to hold only once the
+    simulator says so,
     in the next chunk."""
     view.held = view.held & ~(command.opening > view.opening + 0.03)[:, None]
     view.opening = view.opening + np.clip(command.opening - view.opening, -GRIPPER_STEP, GRIPPER_STEP)
 
 
-def funnel(tool: Array, goal: Array, cruise: Array, slope: float = 5.0, tolerance: float | Array = 0.008) -> Array:
-    """Next waypoint on the way to ``goal`` (n, 3): over at height ``cruise`` (n,) [m], down only inside a steep funnel.
+def funnel(
+    tool: Array, goal: Array, cruise: Array, slope: float = 5.0, tolerance: float | Array = 0.008
+) -> Array:
+    """Next waypoint on the way to ``goal`` (n, 3): over at height ``cruise`` (n,) [m], down only inside a
+    steep funnel.
 
     Below the funnel's wall the tool rises before it moves sideways. Shape (n, 3).
     """
     sideways = goal[:, :2] - tool[:, :2]
     distance = np.linalg.norm(sideways, axis=1)
-    wall = goal[:, 2] + np.minimum(np.maximum(cruise - goal[:, 2], 0.0), slope * np.maximum(distance - tolerance, 0.0))
+    wall = goal[:, 2] + np.minimum(
+        np.maximum(cruise - goal[:, 2], 0.0), slope * np.maximum(distance - tolerance, 0.0)
+    )
     freedom = np.clip(1.0 - (wall - tool[:, 2] - 0.01) / 0.03, 0.0, 1.0)
     waypoint = np.empty_like(tool)
     waypoint[:, :2] = tool[:, :2] + sideways * freedom[:, None]
@@ -216,7 +238,8 @@ def funnel(tool: Array, goal: Array, cruise: Array, slope: float = 5.0, toleranc
 
 
 def azimuth_yaw(yaw: Array, position: Array, current: Array) -> Array:
-    """Of the equivalent yaws (the gripper is symmetric under half a turn) the one that the last joint reaches best:
+    """Of the equivalent yaws (the gripper is symmetric under half a turn) the one that the last joint
+    reaches best:
     near the direction of ``position`` (n, 3) from the base, and of those near ``current``. Shape (n,)."""
     bearing = np.arctan2(position[:, 1], position[:, 0])
     near = current + wrap(yaw - current, np.pi)

@@ -1,4 +1,5 @@
-"""Where and how to take hold of an object from above: closing direction, width, height; vectorised over scenes."""
+"""Where and how to take hold of an object from above: closing direction, width, height; vectorised over
+scenes."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Grasp:
 
 
 def choose_grasp(view: View, slot: Slots, cylinder: Mask, hollow: Mask) -> Grasp:
-    """The grasp of entity ``slot`` (n,) that turns little, keeps clear of neighbours and walls and fits the fingers.
+    """The grasp of entity ``slot`` (n,) that turns little, keeps clear of neighbours and walls and fits the
+    fingers.
 
     ``cylinder`` and ``hollow`` (bins) (n, K) tell the shapes of the slots.
     """
@@ -85,9 +87,12 @@ def _closing_directions(view: View, slot: Slots, cylinder: Mask) -> tuple[Array,
 
 
 def _room(view: View, slot: Slots, point: Array, angles: Array, widths: Array, hollow: Mask) -> Array:
-    """Smallest distance [m] from open fingers and palm to what stands around, beyond the room each needs. Shape (n, C)."""
+    """Smallest distance [m] from open fingers and palm to what stands around, beyond the room each needs.
+    Shape (n, C)."""
     direction = np.stack([np.cos(angles), np.sin(angles)], -1)[:, :, None, :]
-    reach = np.concatenate([(0.5 * widths + MARGIN + 0.006)[..., None], np.broadcast_to(PALM_POINTS, (*widths.shape, 2))], -1)
+    reach = np.concatenate(
+        [(0.5 * widths + MARGIN + 0.006)[..., None], np.broadcast_to(PALM_POINTS, (*widths.shape, 2))], -1
+    )
     reach = np.concatenate([reach, -reach], -1)
     probes = point[:, None, None, :2] + direction * reach[..., None]
     offset = probes[:, :, :, None, :] - view.position[:, None, None, :, :2]

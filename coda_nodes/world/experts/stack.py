@@ -1,4 +1,5 @@
-"""Expert of stack: from the bottom up, each object onto the one below; what stands in the way is put aside first."""
+"""Expert of stack: from the bottom up, each object onto the one below; what stands in the way is put aside
+first."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from coda_nodes.world.geometry import yaw_of
 from coda_nodes.world.spec import EnvironmentSpec
 
 CENTRED = 0.55
-"""Offset from the middle of the one below, as a share of its half width, up to which an object counts as placed."""
+"""Offset from the middle of the one below, as a share of its half width, up to which an object counts as
+placed."""
 LEVEL = 0.010
 """Gap to the one below up to which an object counts as placed [m]."""
 DROP = 0.003
@@ -46,7 +48,8 @@ class StackExpert:
         return command.where(leave, retreat(view, np.maximum(nearest, 0)))
 
     def _aside(self, view: View, subject: np.ndarray, target: np.ndarray, done: Mask) -> np.ndarray:
-        """Slot of what must be put aside: wrongly in the hand, on the subject, or on its place; -1 if nothing."""
+        """Slot of what must be put aside: wrongly in the hand, on the subject, or on its place; -1 if
+        nothing."""
         wrong = self.tasks.wrongly_held(view, subject, done)
         holding = view.of(view.held, subject)
         over = np.where(holding, -1, self.tasks.on_top_of(view, subject, target))
@@ -62,7 +65,9 @@ class StackExpert:
             subject, target = self.tasks.subject[:, p], self.tasks.target[:, p]
             offset = view.of(view.position, subject) - view.of(view.position, target)
             width = view.of(view.state.entity_half_extents, target).min(1)
-            width = np.where(self.tasks.movable[view.rows, target], width, view.of(view.extents, target)[:, :2].min(1))
+            width = np.where(
+                self.tasks.movable[view.rows, target], width, view.of(view.extents, target)[:, :2].min(1)
+            )
             centred = np.hypot(offset[:, 0], offset[:, 1]) < CENTRED * width
             level = np.abs(view.bottom(subject) - view.top(target)) < LEVEL
             levels.append((centred & level) | ~self.tasks.valid[:, p])
@@ -72,7 +77,9 @@ class StackExpert:
         point = view.of(view.position, target).copy()
         point[:, 2] = view.top(target) + view.of(view.extents, subject)[:, 2] + DROP
         heading = yaw_of(view.of(view.state.entity_quaternion_xyzw, target))
-        heading = np.where(view.of(self.tasks.cylinder, target) | view.of(self.tasks.cylinder, subject), np.nan, heading)
+        heading = np.where(
+            view.of(self.tasks.cylinder, target) | view.of(self.tasks.cylinder, subject), np.nan, heading
+        )
         return Destination(point, heading, np.full(len(point), TOLERANCE))
 
 

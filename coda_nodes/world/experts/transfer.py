@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coda_nodes.world.experts.base import MAX_OPENING, SPEED, Array, Command, Mask, Slots, View, azimuth_yaw, funnel
+from coda_nodes.world.experts.base import (
+    MAX_OPENING,
+    SPEED,
+    Array,
+    Command,
+    Mask,
+    Slots,
+    View,
+    azimuth_yaw,
+    funnel,
+)
 from coda_nodes.world.experts.grasp import Grasp, choose_grasp
 from coda_nodes.world.geometry import wrap
 
@@ -21,7 +31,8 @@ AT_GRASP = (0.009, 0.009)
 STILL, STALLED = 0.01, 0.02
 """What hangs slower than this [m/s] this near its place [m] has met something: it is let go there."""
 OPENING_RATE = 0.12
-"""Gain of opening per control step when letting go: what is squeezed off its middle would jump from between the pads."""
+"""Gain of opening per control step when letting go: what is squeezed off its middle would jump from between
+the pads."""
 CARRY_SPEED = 0.4
 """Tool speed with something in the hand [m/s]."""
 SLOW = 0.15
@@ -35,20 +46,23 @@ class Destination:
     point: Array
     """[m]. Shape (n, 3)."""
     heading: Array
-    """Heading the object's x axis should have there [rad], up to a quarter turn; NaN where it does not matter. Shape (n,)."""
+    """Heading the object's x axis should have there [rad], up to a quarter turn; NaN where it does not
+    matter. Shape (n,)."""
     tolerance: Array
     """Horizontal error up to which it may be let go [m]. Shape (n,)."""
 
     def where(self, mask: Mask, other: Destination) -> Destination:
         """``other`` in the scenes of ``mask``, this one elsewhere."""
         return Destination(
-            np.where(mask[:, None], other.point, self.point), np.where(mask, other.heading, self.heading),
+            np.where(mask[:, None], other.point, self.point),
+            np.where(mask, other.heading, self.heading),
             np.where(mask, other.tolerance, self.tolerance),
         )
 
 
 def transfer(view: View, slot: Slots, destination: Destination, cylinder: Mask, hollow: Mask) -> Command:
-    """Take entity ``slot`` (n,) to its destination: approach above, descend, close, lift, carry, lower, open."""
+    """Take entity ``slot`` (n,) to its destination: approach above, descend, close, lift, carry, lower,
+    open."""
     known = view.cache.get("grasp")
     if known is None or not np.array_equal(known[0], slot):
         known = view.cache["grasp"] = slot.copy(), choose_grasp(view, slot, cylinder, hollow)
@@ -71,7 +85,9 @@ def fetch(view: View, slot: Slots, grasp: Grasp, height: float | Array = 0.0) ->
     goal = grasp.point.copy()
     wait = ~there & ~(turned & open_enough)
     goal[:, 2] += np.where(wait | missed, HOVER, 0.0)
-    cruise = np.maximum.reduce([skyline(view, slot) + CLEARANCE, grasp.point[:, 2] + HOVER, height + 0.0 * goal[:, 2]])
+    cruise = np.maximum.reduce(
+        [skyline(view, slot) + CLEARANCE, grasp.point[:, 2] + HOVER, height + 0.0 * goal[:, 2]]
+    )
     position = funnel(view.tool, goal, cruise)
     close = there & ~missed
     position = np.where(close[:, None], grasp.point, position)
@@ -131,7 +147,9 @@ def skyline(view: View, slot: Slots) -> Array:
     return np.where(ignored, 0.0, tops).max(1)
 
 
-FREE_SPOTS = np.stack(np.meshgrid(np.linspace(0.36, 0.60, 6), np.linspace(-0.32, 0.32, 9), indexing="ij"), -1).reshape(-1, 2)
+FREE_SPOTS = np.stack(
+    np.meshgrid(np.linspace(0.36, 0.60, 6), np.linspace(-0.32, 0.32, 9), indexing="ij"), -1
+).reshape(-1, 2)
 """Places on the table where something in the way may be put down [m]. Shape (S, 2)."""
 
 

@@ -12,7 +12,9 @@ from coda_nodes.world.spec import FAMILIES as FAMILY_NAMES
 __all__ = ["FAMILIES", "FAMILY_NAMES", "FamilyDefinition", "Stage", "family"]
 
 FAMILIES: dict[str, FamilyDefinition] = {
-    name: import_module(f"{__name__}.{name}").DEFINITION for name in FAMILY_NAMES if find_spec(f"{__name__}.{name}")
+    name: import_module(f"{__name__}.{name}").DEFINITION
+    for name in FAMILY_NAMES
+    if find_spec(f"{__name__}.{name}")
 }
 
 
@@ -26,5 +28,7 @@ def family(name: str) -> FamilyDefinition:
     if name not in FAMILY_NAMES:
         raise ConfigError(unknown("family", name, FAMILY_NAMES))
     if name not in FAMILIES:
-        raise NotAvailableError(f"the family {name!r} is not part of this installation: {', '.join(FAMILIES)}")
+        raise NotAvailableError(
+            f"the family {name!r} is not part of this installation: {', '.join(FAMILIES)}"
+        )
     return FAMILIES[name]

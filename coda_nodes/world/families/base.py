@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -101,7 +102,9 @@ class Layout:
             for other in self.placed
         )
 
-    def place(self, draw: Callable[[], tuple[float, float]], radius: float, gap: float) -> tuple[float, float]:
+    def place(
+        self, draw: Callable[[], tuple[float, float]], radius: float, gap: float
+    ) -> tuple[float, float]:
         """Draw positions until one is free; record and return it.
 
         Raises:
@@ -112,7 +115,9 @@ class Layout:
             if self.free(candidate, gap):
                 self.placed.append(candidate)
                 return candidate.x, candidate.y
-        raise ValidityError(f"no room for a footprint of {radius:.3f} m among {len(self.placed)} others, gap {gap:.3f} m")
+        raise ValidityError(
+            f"no room for a footprint of {radius:.3f} m among {len(self.placed)} others, gap {gap:.3f} m"
+        )
 
 
 def until_valid(build: Callable[[], EnvironmentSpec]) -> EnvironmentSpec:
@@ -155,7 +160,8 @@ class Item:
 def draw_items(ranges: FamilyRanges, count: int, rng: np.random.Generator) -> list[Item]:
     """Draw ``count`` movable objects (axis objects: color, shape, half_width) with names all different.
 
-    Colours differ as long as there are enough of them; scenes of more things than the ranges have names for take
+    Colours differ as long as there are enough of them; scenes of more things than the ranges have names for
+    take
     further colours of MORE_COLORS. Raises ValidityError when names run out.
     """
     colors = list(ranges.allowed("objects", "color").values)
@@ -191,27 +197,37 @@ def draw_position(
 def place_items(
     items: Sequence[Item], asked: Sequence[Item], layout: Layout, gap: float, ranges: FamilyRanges
 ) -> list[ObjectSpec]:
-    """Movable objects at free places: those asked for where axis position says, the others there and up to ``spread``
+    """Movable objects at free places: those asked for where axis position says, the others there and up to
+    ``spread``
     [m] (axis clutter) around it."""
     loose, rng = [], layout.rng
     spread = ranges.draw("clutter", "spread", rng)
     for item in items:
-        wide = 0.0 if item in asked else spread
-        x, y = layout.place(lambda: _spread(draw_position(ranges, rng), wide, rng), item.radius, gap)  # noqa: B023
+        draw = partial(_spread, ranges, 0.0 if item in asked else spread, rng)
+        x, y = layout.place(draw, item.radius, gap)
         loose.append(movable(item, "object" if item in asked else "distractor", x, y, ranges, rng))
     return loose
 
 
-def _spread(position: tuple[float, float], by: float, rng: np.random.Generator) -> tuple[float, float]:
-    return position[0] + by * rng.uniform(-1, 1), position[1] + by * rng.uniform(-1, 1)
+def _spread(ranges: FamilyRanges, by: float, rng: np.random.Generator) -> tuple[float, float]:
+    x, y = draw_position(ranges, rng)
+    return x + by * rng.uniform(-1, 1), y + by * rng.uniform(-1, 1)
 
 
-def movable(item: Item, role: str, x: float, y: float, ranges: FamilyRanges, rng: np.random.Generator) -> ObjectSpec:
-    """The object at rest on the table at (x, y) [m], with drawn heading (axis position: object_yaw), mass and friction."""
+def movable(
+    item: Item, role: str, x: float, y: float, ranges: FamilyRanges, rng: np.random.Generator
+) -> ObjectSpec:
+    """The object at rest on the table at (x, y) [m], with drawn heading (axis position: object_yaw), mass
+    and friction."""
     half = item.half_extents
     return ObjectSpec(
-        name=item.name, shape=SHAPES[item.noun][0], role=role, half_extents=half, color=item.color,
-        mass=ranges.draw("dynamics", "mass", rng), friction=ranges.draw("dynamics", "friction", rng),
+        name=item.name,
+        shape=SHAPES[item.noun][0],
+        role=role,
+        half_extents=half,
+        color=item.color,
+        mass=ranges.draw("dynamics", "mass", rng),
+        friction=ranges.draw("dynamics", "friction", rng),
         pose=Pose.planar(x, y, half[2], ranges.draw("position", "object_yaw", rng)),
     )
 
@@ -222,13 +238,18 @@ def draw_physics(ranges: FamilyRanges, rng: np.random.Generator) -> PhysicsSpec:
 
 
 def draw_camera(ranges: FamilyRanges, rng: np.random.Generator) -> CameraSpec:
-    """Axis appearance: camera_distance [m], camera_azimuth [rad], camera_elevation [rad] about the table's middle."""
+    """Axis appearance: camera_distance [m], camera_azimuth [rad], camera_elevation [rad] about the table's
+    middle."""
     distance, azimuth, elevation = (
         ranges.draw("appearance", f"camera_{name}", rng) for name in ("distance", "azimuth", "elevation")
     )
     x, y, z = CAMERA_TARGET
     flat = distance * math.cos(elevation)
-    position = (x + flat * math.cos(azimuth), y + flat * math.sin(azimuth), z + distance * math.sin(elevation))
+    position = (
+        x + flat * math.cos(azimuth),
+        y + flat * math.sin(azimuth),
+        z + distance * math.sin(elevation),
+    )
     return CameraSpec(name="front", position=position, look_at=CAMERA_TARGET)
 
 
@@ -240,15 +261,27 @@ def draw_light(ranges: FamilyRanges, rng: np.random.Generator) -> LightSpec:
 
 
 def draw_start(ranges: FamilyRanges, rng: np.random.Generator) -> RobotStart:
-    """Axis start_pose: base_yaw [rad] (first joint), joint_offset [rad] (each other joint, either sign), gripper_opening."""
+    """Axis start_pose: base_yaw [rad] (first joint), joint_offset [rad] (each other joint, either sign),
+    gripper_opening."""
     offset = np.array([ranges.draw("start_pose", "joint_offset", rng) for _ in HOME])
     offset *= rng.choice([-1.0, 1.0], size=len(offset))
     offset[0] = ranges.draw("start_pose", "base_yaw", rng)
     joints = tuple(float(value) for value in HOME + offset)
-    return RobotStart(joint_positions=joints, gripper_opening=ranges.draw("start_pose", "gripper_opening", rng))
+    return RobotStart(
+        joint_positions=joints, gripper_opening=ranges.draw("start_pose", "gripper_opening", rng)
+    )
 
 
-RECEPTACLES = ("blue bin", "green bin", "white plate", "red bin", "yellow bin", "gray plate", "orange bin", "black plate")
+RECEPTACLES = (
+    "blue bin",
+    "green bin",
+    "white plate",
+    "red bin",
+    "yellow bin",
+    "gray plate",
+    "orange bin",
+    "black plate",
+)
 """Receptacles a scene may hold; their order numbers them for pairings."""
 BIN_HALF_HEIGHT = 0.03
 """[m]"""
@@ -259,7 +292,8 @@ PLATE_HALF_HEIGHT = 0.006
 def pairing(subject: str, target: str) -> int:
     """Class 0, 1 or 2 of asking for a thing of one colour to go to another thing.
 
-    Splits keep classes apart: what is never asked for in train is made of words that all occur there. Receptacles
+    Splits keep classes apart: what is never asked for in train is made of words that all occur there.
+    Receptacles
     count by their place in RECEPTACLES, other things by that of their colour in the palette.
     """
     return (_number(subject) - _number(target)) % 3
@@ -272,7 +306,8 @@ def _number(name: str) -> int:
 def receptacle(
     name: str, layout: Layout, gap: float, ranges: FamilyRanges, rng: np.random.Generator, extra: bool = False
 ) -> ObjectSpec:
-    """A bin or plate at a drawn free place (axis position: receptacle_x, receptacle_y, receptacle_yaw; axis objects:
+    """A bin or plate at a drawn free place (axis position: receptacle_x, receptacle_y, receptacle_yaw; axis
+    objects:
     bin_half_width, plate_radius); an ``extra`` one stands behind (axis clutter: extra_x, extra_y)."""
     shape = name.split()[-1]
     half = ranges.draw("objects", "bin_half_width" if shape == "bin" else "plate_radius", rng)
@@ -282,6 +317,12 @@ def receptacle(
     axis, thing = ("clutter", "extra") if extra else ("position", "receptacle")
     x, y = layout.place(lambda: draw_position(ranges, rng, thing, axis), outline, gap)
     return ObjectSpec(
-        name=name, shape=shape, role="receptacle", half_extents=(half, half, height), color=name.split()[0], mass=0.5,
-        friction=1.0, pose=Pose.planar(x, y, height, yaw),
+        name=name,
+        shape=shape,
+        role="receptacle",
+        half_extents=(half, half, height),
+        color=name.split()[0],
+        mass=0.5,
+        friction=1.0,
+        pose=Pose.planar(x, y, height, yaw),
     )

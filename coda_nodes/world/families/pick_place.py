@@ -1,4 +1,5 @@
-"""pick_place: a named object in or on a named receptacle; several objects and receptacles are there to choose from."""
+"""pick_place: a named object in or on a named receptacle; several objects and receptacles are there to
+choose from."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from coda_nodes.world.families.base import (
 )
 from coda_nodes.world.instructions import clause, sentence
 from coda_nodes.world.ranges import AXES, FamilyRanges
-from coda_nodes.world.spec import AllOf, Atom, EnvironmentSpec, Provenance, atoms
+from coda_nodes.world.spec import AllOf, Atom, EnvironmentSpec, Goal, Provenance, atoms
 
 STEPS_FIXED = 60
 """Control steps of the time limit that do not depend on the task."""
@@ -30,6 +31,8 @@ STEPS_PER_PART = 150
 """Control steps allowed for each object to be moved."""
 MOST_MOVABLE = 5
 """Movable things a scene may hold."""
+PLACEMENTS = ("inside", "on", "stacked_on")
+"""Predicates that ask for one thing to be put in or on another."""
 PREDICATE = {"bin": "inside", "plate": "on"}
 """What must hold between an object and each kind of receptacle."""
 
@@ -54,28 +57,45 @@ class PickPlace:
         layout = Layout(rng)
         fixed = [receptacle(name, layout, gap, ranges, rng, extra=i > 1) for i, name in enumerate(places)]
         loose = place_items(items, [item for item, _ in parts], layout, gap, ranges)
-        goals = tuple(Atom(predicate=PREDICATE[place.split()[-1]], args=(item.name, place)) for item, place in parts)
+        goals = tuple(
+            Atom(predicate=PREDICATE[place.split()[-1]], args=(item.name, place)) for item, place in parts
+        )
         phrasing = ranges.draw("instruction", "phrasing", rng)
         return EnvironmentSpec(
             family="pick_place",
-            instruction=sentence([clause("pick_place", phrasing, object=i.name, target=place) for i, place in parts]),
-            objects=(*loose, *fixed), goal=goals[0] if steps == 1 else AllOf(all_of=goals),
-            physics=draw_physics(ranges, rng), cameras=(draw_camera(ranges, rng),), light=draw_light(ranges, rng),
-            robot_start=draw_start(ranges, rng), horizon=STEPS_FIXED + STEPS_PER_PART * steps,
-            seed=int(rng.integers(2**31)), provenance=Provenance(task=f"pick_place {steps}"),
+            instruction=sentence(
+                [clause("pick_place", phrasing, object=i.name, target=place) for i, place in parts]
+            ),
+            objects=(*loose, *fixed),
+            goal=goals[0] if steps == 1 else AllOf(all_of=goals),
+            physics=draw_physics(ranges, rng),
+            cameras=(draw_camera(ranges, rng),),
+            light=draw_light(ranges, rng),
+            robot_start=draw_start(ranges, rng),
+            horizon=STEPS_FIXED + STEPS_PER_PART * steps,
+            seed=int(rng.integers(2**31)),
+            provenance=Provenance(task=f"pick_place {steps}"),
         )
 
     def roles(self, spec: EnvironmentSpec) -> dict[str, str]:
         """``object`` and ``receptacle`` of the first step, ``object 2`` ... of further ones."""
         roles = {}
-        for number, atom in enumerate(atoms(spec.goal), start=1):
+        for number, atom in enumerate(placements(spec.goal), start=1):
             ending = "" if number == 1 else f" {number}"
             roles[f"object{ending}"], roles[f"receptacle{ending}"] = atom.args
         return roles
 
     def stages(self, spec: EnvironmentSpec) -> tuple[Stage, ...]:
         """approach, grasp, lift, transport, place, release of each step."""
-        return tuple(stage for part, goal in enumerate(atoms(spec.goal)) for stage in transfer_stages(goal, part))
+        return tuple(
+            stage for part, goal in enumerate(placements(spec.goal)) for stage in transfer_stages(goal, part)
+        )
+
+
+def placements(goal: Goal) -> list[Atom]:
+    """Atoms of a goal that put one thing in or on another; goals that people bring may hold others
+    besides."""
+    return [atom for atom in atoms(goal) if atom.predicate in PLACEMENTS]
 
 
 def transfer_stages(goal: Atom, part: int) -> tuple[Stage, ...]:
@@ -98,7 +118,9 @@ def draw_receptacles(ranges: FamilyRanges, count: int, rng: np.random.Generator)
     Receptacles of the general list fill up where the ranges name too few. Raises ValidityError beyond three.
     """
     values = list(ranges.allowed("objects", "receptacle").values)
-    order = [values[i] for i in rng.permutation(len(values))] + [name for name in RECEPTACLES if name not in values]
+    order = [values[i] for i in rng.permutation(len(values))] + [
+        name for name in RECEPTACLES if name not in values
+    ]
     room, chosen = {"bin": 2, "plate": 1}, []
     for name in order:
         if len(chosen) < count and room[name.split()[-1]] > 0:
@@ -117,7 +139,9 @@ def choose_parts(
     Raises ValidityError when the allowed pairings do not give enough.
     """
     allowed = ranges.allowed("instruction", "pairing")
-    pairs = [(item, place) for item in items for place in places if allowed.contains(pairing(item.name, place))]
+    pairs = [
+        (item, place) for item in items for place in places if allowed.contains(pairing(item.name, place))
+    ]
     room = {place: 1 if place.endswith("plate") else 2 for place in places}
     parts: list[tuple[Item, str]] = []
     for item, place in (pairs[i] for i in rng.permutation(len(pairs))):

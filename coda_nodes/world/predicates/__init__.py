@@ -9,7 +9,14 @@ from coda_nodes.world.predicates.base import PREDICATES, AtomContext, Predicate,
 from coda_nodes.world.predicates.compiled import HOLD_STEPS, CompiledAtoms, CompiledGoals, atom_text
 
 __all__ = [
-    "HOLD_STEPS", "PREDICATES", "AtomContext", "CompiledAtoms", "CompiledGoals", "Predicate", "Term", "atom_text",
+    "HOLD_STEPS",
+    "PREDICATES",
+    "AtomContext",
+    "CompiledAtoms",
+    "CompiledGoals",
+    "Predicate",
+    "Term",
+    "atom_text",
     "predicate",
 ]
 

@@ -1,7 +1,8 @@
 """What a predicate is: terms that each measure how far one of its conditions is from holding.
 
 Truth is that all terms hold; progress is the weighted mean of how near each is, so the two cannot disagree:
-progress is 1 exactly where truth is. A term is linear far from its condition and flattens within SOFTNESS of it.
+progress is 1 exactly where truth is. A term is linear far from its condition and flattens within SOFTNESS
+of it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ SOFTNESS = 0.05
 
 @dataclass(frozen=True)
 class Term:
-    """One condition: ``residual`` (m,) is what is missing beyond the tolerance (holds where <= 0), in the unit of
-    ``scale``, the residual at which progress of this term is 0. ``weight`` is relative to the predicate's other terms."""
+    """One condition: ``residual`` (m,) is what is missing beyond the tolerance (holds where <= 0), in the
+    unit of
+    ``scale``, the residual at which progress of this term is 0. ``weight`` is relative to the predicate's
+    other terms."""
 
     residual: Array
     scale: float

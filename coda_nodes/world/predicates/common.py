@@ -1,4 +1,5 @@
-"""Predicates that every family uses: near, grasped, lifted, above, inside, on, stacked_on, released, upright."""
+"""Predicates that every family uses: near, grasped, lifted, above, inside, on, stacked_on, released,
+upright."""
 
 from __future__ import annotations
 
@@ -55,8 +56,10 @@ def near(context: AtomContext) -> Sequence[Term]:
 def grasped(context: AtomContext) -> Sequence[Term]:
     """Both finger pads touch the entity."""
     distance = np.linalg.norm(context.tool() - context.position(), axis=1) - context.half_extents().max(1)
-    return [Term.flag(context.entity(context.state.grasped), 1.0), Term(np.where(
-        context.entity(context.state.grasped), 0.0, distance), FAR, 0.5)]
+    return [
+        Term.flag(context.entity(context.state.grasped), 1.0),
+        Term(np.where(context.entity(context.state.grasped), 0.0, distance), FAR, 0.5),
+    ]
 
 
 @predicate("lifted", 1, height=0.05)
@@ -68,7 +71,8 @@ def lifted(context: AtomContext) -> Sequence[Term]:
 
 @predicate("above", 2, distance=0.04)
 def above(context: AtomContext) -> Sequence[Term]:
-    """The first is held over the second: horizontally within ``distance`` [m] of its centre, lowest point over its top."""
+    """The first is held over the second: horizontally within ``distance`` [m] of its centre, lowest point
+    over its top."""
     apart = horizontal(context.position(0) - context.position(1)) - context.parameters["distance"]
     below = highest(context, 1) - lowest(context, 0)
     return [Term(apart, FAR), Term(below, TALL, 0.3), Term.flag(context.entity(context.state.grasped))]
@@ -76,7 +80,8 @@ def above(context: AtomContext) -> Sequence[Term]:
 
 @predicate("inside", 2, release=1.0)
 def inside(context: AtomContext) -> Sequence[Term]:
-    """The whole outline of the first lies within the inner walls of the second, its lowest point below the rim, let go."""
+    """The whole outline of the first lies within the inner walls of the second, its lowest point below the
+    rim, let go."""
     place = context.in_frame(context.position(0), 1)
     room = context.half_extents(1) - BIN_WALL
     reach = context.extents_in_frame(0, 1)
@@ -93,7 +98,8 @@ def inside(context: AtomContext) -> Sequence[Term]:
 
 @predicate("on", 2, tilt=0.2, release=1.0)
 def on(context: AtomContext) -> Sequence[Term]:
-    """The first rests on the top of the second, not on the table: centre well over it, level within ``tilt`` [rad], let go."""
+    """The first rests on the top of the second, not on the table: centre well over it, level within
+    ``tilt`` [rad], let go."""
     offset = context.position(0) - context.position(1)
     half = context.half_extents(1)[:, :2].min(1) - 0.3 * context.half_extents(0).min(1)
     gap = np.abs(lowest(context, 0) - highest(context, 1)) - 0.006
@@ -108,7 +114,8 @@ def on(context: AtomContext) -> Sequence[Term]:
 
 @predicate("stacked_on", 2, tilt=0.2, release=1.0)
 def stacked_on(context: AtomContext) -> Sequence[Term]:
-    """The first stands on the second and on nothing else: centre within 0.8 of the second's half width, level, let go."""
+    """The first stands on the second and on nothing else: centre within 0.8 of the second's half width,
+    level, let go."""
     offset = context.position(0) - context.position(1)
     half = 0.8 * context.half_extents(1).min(1)
     gap = np.abs(lowest(context, 0) - highest(context, 1)) - 0.006

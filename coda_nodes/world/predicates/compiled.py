@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,8 @@ class CompiledAtoms:
         self._round: dict[int, Mask] = {}
 
     def evaluate(self, state: SceneState) -> Mask:
-        """Truth of every atom; False where padded. ``state`` holds the scenes in the order given. Shape (n, P)."""
+        """Truth of every atom; False where padded. ``state`` holds the scenes in the order given. Shape (n,
+        P)."""
         geometry = SceneGeometry(state, self._cylinder(state))
         result = np.zeros((len(self.specs), self.width), dtype=bool)
         for group in self._groups:
@@ -96,20 +97,33 @@ class CompiledAtoms:
 
     def _group(self, predicate: Predicate, entries: list[tuple[int, int, Atom]]) -> _Group:
         scene = np.array([i for i, _, _ in entries])
-        slots = np.array([[self.specs[i].entity_names.index(arg) for arg in atom.args] for i, _, atom in entries])
+        slots = np.array(
+            [[self.specs[i].entity_names.index(arg) for arg in atom.args] for i, _, atom in entries]
+        )
         parameters = {
             key: np.array([atom.parameters.get(key, default) for _, _, atom in entries], dtype=float)
             for key, default in predicate.parameters.items()
         }
-        shapes = [[getattr(self.specs[i].entity(arg), "shape", "") for arg in atom.args] for i, _, atom in entries]
+        shapes = [
+            [getattr(self.specs[i].entity(arg), "shape", "") for arg in atom.args] for i, _, atom in entries
+        ]
         column = np.array([column for _, column, _ in entries])
-        return _Group(predicate, scene, column, slots.reshape(len(entries), -1), parameters, np.isin(shapes, ROUND_SHAPES))
+        return _Group(
+            predicate,
+            scene,
+            column,
+            slots.reshape(len(entries), -1),
+            parameters,
+            np.isin(shapes, ROUND_SHAPES),
+        )
 
 
 def _check(atom: Atom, spec: EnvironmentSpec) -> None:
     predicate = lookup(atom.predicate)
     if len(atom.args) != predicate.arity:
-        raise SpecError(f"{atom_text(atom)}: {atom.predicate} takes {predicate.arity} arguments, got {len(atom.args)}")
+        raise SpecError(
+            f"{atom_text(atom)}: {atom.predicate} takes {predicate.arity} arguments, got {len(atom.args)}"
+        )
     for key in atom.parameters:
         if key not in predicate.parameters:
             raise SpecError(f"{atom_text(atom)}: {unknown('parameter', key, predicate.parameters)}")
@@ -118,7 +132,8 @@ def _check(atom: Atom, spec: EnvironmentSpec) -> None:
 
 
 class CompiledGoals(CompiledAtoms):
-    """Goals and stages of many scenes. Columns: the atoms of the goal, then those of the stages not among them."""
+    """Goals and stages of many scenes. Columns: the atoms of the goal, then those of the stages not among
+    them."""
 
     hold_steps = HOLD_STEPS
 
@@ -140,7 +155,8 @@ class CompiledGoals(CompiledAtoms):
         self._before = _order_matrix(specs, self.atoms, self.width)
 
     def satisfied(self, truth: Mask) -> Mask:
-        """Whether each goal tree holds now, order aside. ``truth`` (n, P) or (n, steps, P); Shape (n,) or (n, steps)."""
+        """Whether each goal tree holds now, order aside. ``truth`` (n, P) or (n, steps, P); Shape (n,) or
+        (n, steps)."""
         if truth.ndim == 3:
             return np.stack([self.satisfied(truth[:, k]) for k in range(truth.shape[1])], axis=1)
         now = truth[:, None, :]
@@ -154,7 +170,8 @@ class CompiledGoals(CompiledAtoms):
         return np.zeros((len(self.specs), 2 + self.width), dtype=np.int32)
 
     def advance(self, memory: NDArray[np.int32], truth: Mask) -> NDArray[np.int32]:
-        """Memory after one more control step with ``truth`` (n, P). An ordered conjunction is broken for good by an
+        """Memory after one more control step with ``truth`` (n, P). An ordered conjunction is broken for
+        good by an
         atom that becomes true before one that must come earlier has ever been."""
         result = memory.copy()
         seen = memory[:, 2:].astype(bool)
@@ -183,7 +200,10 @@ def _clauses(goal: Goal, row: Sequence[Atom]) -> list[tuple[frozenset[int], froz
         return [(frozenset([_column(goal, row)]), frozenset())]
     if isinstance(goal, Not):
         literals = [
-            [*((frozenset(), frozenset([c])) for c in wanted), *((frozenset([c]), frozenset()) for c in unwanted)]
+            [
+                *((frozenset(), frozenset([c])) for c in wanted),
+                *((frozenset([c]), frozenset()) for c in unwanted),
+            ]
             for wanted, unwanted in _clauses(goal.negate, row)
         ]
         return _conjunction(literals)
@@ -194,7 +214,10 @@ def _clauses(goal: Goal, row: Sequence[Atom]) -> list[tuple[frozenset[int], froz
 
 def _conjunction(parts: list[list[tuple[frozenset, frozenset]]]) -> list[tuple[frozenset, frozenset]]:
     return [
-        (frozenset().union(*(wanted for wanted, _ in choice)), frozenset().union(*(unwanted for _, unwanted in choice)))
+        (
+            frozenset().union(*(wanted for wanted, _ in choice)),
+            frozenset().union(*(unwanted for _, unwanted in choice)),
+        )
         for choice in product(*parts)
     ]
 
@@ -217,6 +240,6 @@ def _ordered_pairs(goal: Goal) -> list[tuple[Atom, Atom]]:
         return []
     pairs = [pair for part in goal.all_of for pair in _ordered_pairs(part)]
     if goal.ordered:
-        for first, second in zip(goal.all_of, goal.all_of[1:]):
+        for first, second in pairwise(goal.all_of):
             pairs += list(product(atoms(first), atoms(second)))
     return pairs
