@@ -1,7 +1,7 @@
 """Forward and inverse kinematics of a serial arm, batched in numpy; the same code in every path that moves an arm.
 
 Rows do not influence one another: the result for a scene does not depend on what else is in the batch. Method: damped
-least squares with a null-space pull towards a rest posture (Nakamura and Hanafusa 1986; Buss 2004).
+least squares with a null-space pull towards a rest posture (Nakamura and Hanafusa 1986; Buss 2004; Sugihara 2011).
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class KinematicsConfig:
         4, "Newton steps for a chunk; fixed, so that time and result are the same every call", low=1, high=100)
     far_iterations: int = setting(30, "Newton steps of solve, whose target may be far away", low=1, high=1000)
     damping: float = setting(1e-5, "added to the diagonal of J J^T", low=1e-9, high=1.0)
+    error_damping: float = setting(
+        0.02, "damping added per squared pose error: calm where a target is out of reach (Sugihara 2011)", low=0.0, high=10.0)
     step: float = setting(0.35, "largest joint change in one iteration", "rad", low=0.01, high=3.0)
     limit_margin: float = setting(0.01, "distance kept from the joint limits", "rad", low=0.0, high=0.3)
     rest_rate: float = setting(0.2, "speed of the pull towards home in the null space", "rad/s", low=0.0, high=2.0)
@@ -98,12 +100,13 @@ class Kinematics:
             now, turn, anchors, axes = self._forward(q)
             error = np.concatenate([position - now, _rotation_error(turn, rotation)])
             jacobian = np.concatenate([_cross(axes, now - anchors), axes], axis=1)
-            pull = rest - q
+            squared, pull = (error * error).sum(axis=0), rest - q
             error -= (jacobian * pull[:, None]).sum(axis=0)
             gram = np.einsum("jan,jbn->abn", jacobian, jacobian)
-            gram[range(6), range(6)] += self.config.damping
+            gram[range(6), range(6)] += self.config.damping + self.config.error_damping * squared
             change = (jacobian * _solve_positive(gram, error)).sum(axis=1) + pull
-            q = np.clip(q + np.clip(change, -limit, limit), low, high)
+            scale = np.minimum(1.0, limit / np.maximum(np.abs(change).max(axis=0), 1e-12))
+            q = np.clip(q + change * scale, low, high)
         return q.T
 
     def _pose(self, q: Array) -> tuple[Array, Array]:
