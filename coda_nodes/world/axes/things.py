@@ -197,7 +197,7 @@ def _peg_number(index: int) -> Access:
             half = list(spec.entity(peg).half_extents)
             half[index] = size
             if index == 0:
-                half[1] = size
+                half[1] *= size / spec.entity(peg).half_extents[0]
             spec = _resized(spec, peg, half)
         for slot, clearance in clearances.items():
             if clearance is not None:
@@ -207,9 +207,16 @@ def _peg_number(index: int) -> Access:
     return Access(_asked_peg, lambda spec, name: spec.entity(name).half_extents[index], put)
 
 
-def _set_peg_shape(spec: EnvironmentSpec, name: str, value: Value) -> EnvironmentSpec:
+def _peg_aspect(spec: EnvironmentSpec, name: str) -> float:
+    """Depth of a peg relative to its width."""
+    half = spec.entity(name).half_extents
+    return half[1] / half[0]
+
+
+def _set_peg_aspect(spec: EnvironmentSpec, name: str, value: Value) -> EnvironmentSpec:
     for peg in WORDS[PEG](spec):
-        spec = changed(spec, peg, shape=str(value))
+        width, _, height = spec.entity(peg).half_extents
+        spec = changed(spec, peg, half_extents=(width, width * number(value, "peg_aspect"), height))
     return spec
 
 
@@ -237,7 +244,7 @@ register("objects", "shape", Access(WORDS["object"], _shape, reshape))
 register("objects", "half_width", Access(WORDS["object"], _half_width, _set_half_width))
 register("objects", "peg_half_width", _peg_number(0))
 register("objects", "peg_half_height", _peg_number(2))
-register("objects", "peg_shape", Access(_asked_peg, lambda spec, name: item(spec, name).shape, _set_peg_shape))
+register("objects", "peg_aspect", Access(_asked_peg, _peg_aspect, _set_peg_aspect))
 register("objects", "clearance", Access(WORDS["slot"], _clearance, _set_clearance))
 register("objects", "slot_half_height", _extent(WORDS["slot"], 2))
 for _name, _word in (("goal_radius", "goal"), ("bin_half_width", "bin"), ("plate_radius", "plate")):

@@ -1,4 +1,4 @@
-"""Expert of push_insert: push from behind along the line to the goal; take a peg by its upper end and lower it."""
+"""Expert of push_insert: push from behind along the line to the goal; take a peg, lower it into the hole."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ ENOUGH = 0.6
 """Share of the room on the marker within which a push is finished."""
 SINK = 0.0005
 """How much lower the hand goes in each step of a push [m]."""
-PEG_GRIP = 0.028
-"""How far below its upper end a peg is taken [m]."""
+PEG_GRIP = 0.006
+"""How far above its middle a peg is taken: higher up it swings in the fingers [m]."""
+PALM = 0.032
+"""How far below its upper end a peg may be taken without the palm meeting it [m]."""
 FINGER_TIP = 0.012
 """From the tool down to the end of the fingers [m]."""
 CARRY_SPEED, ALIGN_SPEED = 0.25, 0.06
@@ -163,12 +165,13 @@ class PushInsertExpert:
         return command.where(view.of(view.held, subject), let_go(view))
 
     def _insert(self, view: View, subject: Slots, target: Slots) -> Command:
-        """Take the peg near its upper end, bring its lower end over the hole, turn it to the hole, lower, let go."""
+        """Take the peg above its middle, bring its lower end over the hole, turn it to the hole, lower, let go."""
         cylinder, hollow = (widen(mask, view.held.shape[1]) for mask in (self.parts.cylinder, self.parts.hollow))
         chosen = choose_grasp(view, subject, cylinder, hollow)
         point = chosen.point.copy()
         upright = np.abs(view.of(view.rotation, subject)[:, 2, 2]) > 0.9
-        point[:, 2] = np.where(upright, view.top(subject) - PEG_GRIP, point[:, 2])
+        height = np.maximum(view.of(view.position, subject)[:, 2] + PEG_GRIP, view.top(subject) - PALM)
+        point[:, 2] = np.where(upright, height, point[:, 2])
         grasp = Grasp(point, chosen.yaw, chosen.width)
         centre, end = view.of(view.position, subject), self._lower_end(view, subject)
         half = view.of(view.state.entity_half_extents, target)

@@ -185,7 +185,7 @@ def _insert_set(
     """Slot block, and ``count`` pegs of which the first is the one asked for; all fit the hole."""
     width = ranges.draw("objects", "peg_half_width", rng)
     height = ranges.draw("objects", "peg_half_height", rng)
-    shape = ranges.draw("objects", "peg_shape", rng)
+    depth = width * ranges.draw("objects", "peg_aspect", rng)
     hole = width + ranges.draw("objects", "clearance", rng)
     half = (hole + SLOT_WALL, hole + SLOT_WALL, ranges.draw("objects", "slot_half_height", rng))
     x, y = table.place(lambda: draw_position(ranges, rng, "slot"), 1.3 * half[0], 0.01, 2 * half[2])
@@ -199,8 +199,8 @@ def _insert_set(
         gap = max(0.03, ranges.draw("clutter", "gap", rng))
         x, y = table.place(lambda: draw_position(ranges, rng, "peg"), 1.4 * width, gap, 2 * height)
         pegs.append(ObjectSpec(
-            name=f"{colors[i]} peg", shape=shape, role="object" if number == 0 else "distractor",
-            half_extents=(width, width, height), color=colors[i], mass=ranges.draw("dynamics", "mass", rng),
+            name=f"{colors[i]} peg", shape="box", role="object" if number == 0 else "distractor",
+            half_extents=(width, depth, height), color=colors[i], mass=ranges.draw("dynamics", "mass", rng),
             friction=ranges.draw("dynamics", "friction", rng),
             pose=Pose.planar(x, y, height, ranges.draw("position", "peg_yaw", rng)),
         ))
