@@ -20,6 +20,7 @@ from trajectory_msgs.msg import JointTrajectory
 from coda_nodes.ros import converters, names, qos
 from coda_nodes.ros.arm_messages import joint_state_to_message, trajectory_from_message
 from coda_nodes.ros.base import CodaNode, Goal, NodeSettings
+from coda_nodes.ros.cameras import CameraTopics
 from coda_nodes.ros.node_main import run_node
 from coda_nodes.ros.quantities import time_from_message, time_to_message
 from coda_nodes.simulator.batches import BatchRequest, run_batch
@@ -29,7 +30,7 @@ from coda_nodes.world.action import CHUNK_STEPS, CONTROL_PERIOD
 from coda_nodes.world.config import setting
 from coda_nodes.world.episode import EpisodeSummary
 from coda_nodes.world.errors import CodaError, NotAvailableError, SimulationError
-from coda_nodes.world.spec import parse_spec
+from coda_nodes.world.spec import EnvironmentSpec, parse_spec
 from coda_nodes.world.state import SceneState
 
 HEARTBEAT = 0.1
@@ -60,6 +61,9 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         self._base = CONTROL_PERIOD  # simulated time at the reset [s]: never 0, which means "no time yet"
         self._now = CONTROL_PERIOD
         self._published = 0.0
+        self._boundary = 0  # chunk periods since the reset, in real time
+        self._cameras = CameraTopics(self)
+        self._renderer: Any = None  # made when the first image is asked for: it needs OpenGL
         self._labels: tuple[tuple[str, str], ...] = ()
         self._offer()
         self.serve(ResetEnvironment, names.RESET_ENVIRONMENT, self._reset, threaded=False)
@@ -96,7 +100,8 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
             self._tell(EpisodeEvent.STOPPED, before.content_hash, "another environment was reset")
         self._base = self._now + CONTROL_PERIOD
         self._now = self._base
-        self._labels = converters.entity_labels(spec)
+        self._labels, self._boundary = converters.entity_labels(spec), 0
+        self._cameras.offer(spec.cameras)
         self._tell(EpisodeEvent.RESET, spec.content_hash, "")
         self._instruction_topic.publish(String(data=spec.instruction))
         self._later(state)
@@ -130,16 +135,9 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
 
     def _end(self, done: Stepped) -> None:
         """Tell how the episode ended, and store it where it was recorded."""
-        kind = (
-            EpisodeEvent.SUCCESS
-            if done.success
-            else EpisodeEvent.INVALID
-            if done.invalid
-            else EpisodeEvent.TIMEOUT
-        )
         episode = self._session.episode()
         key = episode.save(self.root) if episode is not None else ""
-        self._tell(kind, self._session.spec.content_hash, done.reason, key)  # type: ignore[union-attr]
+        self._tell(_kind(done), self._session.spec.content_hash, done.reason, key)  # type: ignore[union-attr]
 
     def _observation(self, state: SceneState) -> Any:
         return converters.observation_to_message(
@@ -154,9 +152,22 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
 
     def _later(self, state: SceneState) -> None:
         """Publish after the service has answered, while the caller already thinks about its next chunk."""
-        stamp = self._stamp()
-        if self.executor is not None:
-            self.executor.create_task(lambda: self._publish(state, stamp))
+        spec, stamp = self._session.spec, self._stamp()
+        if self.executor is not None and spec is not None:
+            self.executor.create_task(lambda: self._publish_chunk(spec, state, stamp))
+
+    def _publish_chunk(self, spec: EnvironmentSpec, state: SceneState, stamp: float) -> None:
+        """Everything that is published at a chunk boundary."""
+        if spec is self._session.spec:
+            self._publish(state, stamp)
+            self._cameras.publish(spec.cameras, lambda camera: self._draw(spec, state, camera), stamp)
+
+    def _draw(self, spec: EnvironmentSpec, state: SceneState, camera: str) -> Any:
+        if self._renderer is None:
+            from coda_nodes.simulator.render import Renderer
+
+            self._renderer = Renderer(self.settings.image_width, self.settings.image_height)
+        return self._renderer.render(spec, state, camera)
 
     def _publish(self, state: SceneState, stamp: float) -> None:
         self._published = time.monotonic()
@@ -176,7 +187,11 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         if self._real_time:
             ran = self._session.running
             done = self._session.advance(time.monotonic())
-            self._publish(done.state, self._stamp())
+            if self._session.steps // CHUNK_STEPS > self._boundary:
+                self._boundary = self._session.steps // CHUNK_STEPS
+                self._publish_chunk(self._session.spec, done.state, self._stamp())
+            else:
+                self._publish(done.state, self._stamp())
             if ran and done.over:
                 self._end(done)
         elif time.monotonic() - self._published > HEARTBEAT:
@@ -237,6 +252,13 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         if finished:
             self._pool.close()
         return finished
+
+
+def _kind(done: Stepped) -> int:
+    """How an episode ended, as a constant of EpisodeEvent."""
+    if done.invalid:
+        return int(EpisodeEvent.INVALID)
+    return int(EpisodeEvent.SUCCESS if done.success else EpisodeEvent.TIMEOUT)
 
 
 class _Feedback:

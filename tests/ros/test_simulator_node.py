@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -12,19 +13,22 @@ from coda_interfaces.msg import EpisodeEvent, ObjectStateArray
 from coda_interfaces.srv import ResetEnvironment, StepChunk
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import CameraInfo, Image, JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from coda_nodes.ros import converters, names, qos
 from coda_nodes.ros.arm_messages import joint_positions_from_message, trajectory_to_message
 from coda_nodes.ros.clients import ActionCaller, ServiceCaller
+from coda_nodes.ros.images import image_from_message
 from coda_nodes.ros.node_main import Spinner
 from coda_nodes.ros.quantities import pose_from_message, time_from_message
+from coda_nodes.simulator.gl import find_backend
 from coda_nodes.simulator.interactive import InteractiveSession
+from coda_nodes.simulator.render import Renderer
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.episode import Episode, EpisodeSummary
-from coda_nodes.world.errors import NodeError
+from coda_nodes.world.errors import NodeError, NotAvailableError
 from coda_nodes.world.experts import ExpertActor
 from coda_nodes.world.robots import PANDA
 from coda_nodes.world.spec import specs_hash, write_specs
@@ -162,6 +166,33 @@ def test_real_time_follows_trajectories(start_node, node, tmp_path: Path, until)
 
     until(arrived, f"joint1 at {goal[0]:.3f} and fingers at 0.01")
     assert client.clock == []
+
+
+def test_camera_images_at_chunk_boundaries(start_node, node, tmp_path: Path, until) -> None:
+    try:
+        find_backend()
+    except NotAvailableError as error:
+        pytest.skip(f"no OpenGL here: {error}")
+    start_node(SIMULATOR, artifact_root=tmp_path / "run", image_width=96, image_height=64)
+    client, spec = Client(node), scene()
+    client.reset(spec)
+    pictures: list[Image] = []
+    infos: list[CameraInfo] = []
+    camera = spec.cameras[0].name
+    topic = qos.subscription(node, Image, names.camera_image(camera), pictures.append, qos.IMAGE)
+    qos.subscription(node, CameraInfo, names.camera_info(camera), infos.append, qos.IMAGE)
+    until(lambda: node.count_publishers(topic.topic_name) == 1, "the camera")
+    for _ in range(10):
+        client.step(np.zeros((8, 7)))
+        if pictures and infos:
+            break
+    until(lambda: pictures and infos, "a picture and its calibration")
+    picture = image_from_message(pictures[0])
+    with contextlib.closing(Renderer(96, 64)) as renderer:
+        expected = renderer.render(spec)
+    assert (picture.shape, infos[0].width, infos[0].height) == ((64, 96, 3), 96, 64)
+    assert np.abs(picture.astype(int) - expected).mean() < 8  # the arm has moved a little, the scene has not
+    assert np.abs(picture[::-1].astype(int) - expected).mean() > 16
 
 
 def test_run_episodes_reports_and_resumes(start_node, node, tmp_path: Path) -> None:
