@@ -43,7 +43,8 @@ def explain_build(output: str, log: str) -> str:
 def disk_full(when: str) -> str:
     """Return the sentence for a full disk."""
     return (
-        f"the disk became full {when}: free some space (a full set-up takes about 3 GB) and run make again."
+        f"the disk became full {when}: free some space (a full set-up takes 2 GB, with GPU libraries 6 GB) "
+        "and run make again."
     )
 
 
