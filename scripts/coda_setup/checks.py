@@ -10,8 +10,8 @@ from pathlib import Path
 
 from coda_setup.problems import SetupError
 
-# Measured: 1.9 GB installed without GPU libraries, 5.9 GB with them, and pip unpacks before it installs. Which
-# build of torch the index hands out is not known beforehand, so only the smaller one is asked for.
+# Measured: 1.9 GB installed without GPU libraries, 5.9 GB with them, and pip unpacks before it installs.
+# Which build of torch the index hands out is not known beforehand, so only the smaller one is asked for.
 NEEDED_BYTES = 3 * 1024**3
 MINIMUM_CMAKE = (3, 20)
 
