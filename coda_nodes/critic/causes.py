@@ -24,7 +24,9 @@ RELEVANCE: dict[str, dict[str, float]] = {
 }
 """Failure mode -> axis -> how often such a value brings it about, 0 to 1; what is not listed has LEAST."""
 LEAST = 0.05
-"""Relevance of an axis not listed, appearance above all: a policy that sees poses does not see colours or light."""
+"""Relevance of an axis not listed."""
+UNSEEN = 0.01
+"""Relevance of appearance: a policy that is given poses sees neither light nor camera."""
 BYSTANDER = 0.15
 """Share of the relevance of a thing that neither the stage nor the mode is about."""
 HALF = 0.5
@@ -59,12 +61,14 @@ def _cause(item: Deviation) -> Cause:
 
 
 def _score(stall: Stall, mode: str, item: Deviation) -> float:
-    relevance = RELEVANCE[mode].get(item.axis, LEAST)
+    relevance = UNSEEN if item.axis == "appearance" else RELEVANCE[mode].get(item.axis, LEAST)
     return relevance * _involved(stall, mode, item) * _detail(stall, item) * item.size / (item.size + HALF)
 
 
 def _involved(stall: Stall, mode: str, item: Deviation) -> float:
     """How much the thing has to do with the stage."""
+    if item.axis == "position" and item.object == stall.target and stall.stage.name in ARRIVING:
+        return 0.5  # where it stood matters less once it is on its way
     if item.object in (SCENE, stall.target):
         return 1.0
     if item.object == stall.destination:

@@ -151,6 +151,8 @@ def _came_short(stall: Stall) -> Happening:
     distance = trace.distance(target)
     nearest = int(distance.argmin())
     note = f"the hand came no nearer than {1000 * distance[nearest]:.0f} mm to the {target}"
+    if distance[nearest] < GRASP_RANGE and any(boundary <= nearest for boundary in trace.closings()):
+        return Happening("missed_grasp", note + ", closed already", nearest, 0.75)
     if stall.stage.name != "approach":
         return Happening("stopped_short", note + " and did not close", nearest, 0.8)
     approaching = trace.last >= 4 and distance[-1] < distance[-5] - 0.03 and distance[-1] < 0.7 * distance[0]
@@ -181,10 +183,19 @@ def _lost(stall: Stall) -> Happening | None:
     if not losses or trace.held(target)[-1]:
         return None
     loss = losses[0] if stall.stage.name == "lift" else losses[-1]
-    if not loss.commanded:
+    if not loss.commanded and not _set_down(stall, loss):
         height = 1000 * trace.rise(target)[loss.boundary]
         return Happening("slip", f"the {target} slid out of the closed hand {height:.0f} mm up", loss.boundary, 0.85)
     return _let_go(stall, loss)
+
+
+def _set_down(stall: Stall, loss: Loss) -> bool:
+    """Whether the grip ended against a place to put things: pushed out of the hand there, not slid out in the air."""
+    trace = stall.trace
+    places = [*_places(stall), *([stall.destination] if stall.destination else [])]
+    slots = [trace.slot(name) for name in places]
+    around = slice(loss.boundary, loss.boundary + 2)
+    return bool(trace.states.contact[around, trace.slot(stall.target)][:, slots].any())
 
 
 def _let_go(stall: Stall, loss: Loss) -> Happening:

@@ -16,11 +16,16 @@ from coda_nodes.world.axes import retarget, set_value
 from coda_nodes.world.errors import SpecError
 from coda_nodes.world.episode import Episode
 from coda_nodes.world.experts import ExpertActor
+from coda_nodes.world.families import FAMILIES
 from coda_nodes.world.spec import AllOf, EnvironmentSpec, atoms
 from coda_nodes.world.splits import sample_split
 from coda_nodes.world.state import SceneState
 
-PER_FAULT = 8
+PER_FAULT = 3
+WEAK = 0.02
+"""Width that a weak grip closes beyond what it holds, as a share of the full opening."""
+ENOUGH = 130
+"""Control steps by which every single fault has shown."""
 Array = np.ndarray
 
 
@@ -120,7 +125,8 @@ def lifted_and_away(actor: FaultyExpert, state: SceneState) -> Array:
     position, goal = actor.position(state, actor.target), actor.position(state, actor.place)
     begin = actor.start[actor.rows, actor.target]
     share = np.linalg.norm((position - begin)[:, :2], axis=1) / np.linalg.norm((goal - begin)[:, :2], axis=1)
-    return actor.held(state) & (position[:, 2] > 0.05) & (share > 0.08) & (share < 0.5)
+    far = np.linalg.norm((position - goal)[:, :2], axis=1) > 0.075
+    return actor.held(state) & (position[:, 2] > 0.05) & (share > 0.08) & far
 
 
 def let_go_moving(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
@@ -228,9 +234,19 @@ def only(task: str) -> Callable[[EnvironmentSpec], EnvironmentSpec | None]:
     return lambda spec: spec if [a.predicate for a in atoms(spec.goal)] == [predicates[task]] else None
 
 
-def slippery(spec: EnvironmentSpec) -> EnvironmentSpec:
+def slippery(spec: EnvironmentSpec) -> EnvironmentSpec | None:
     target = next(atoms(spec.goal)).args[0]
-    return set_value(set_value(spec, "dynamics", target, "friction", 0.02), "dynamics", target, "mass", 0.8)
+    heavy = set_value(set_value(spec, "dynamics", target, "friction", 0.1), "dynamics", target, "mass", 0.5)
+    return heavy if spec.entity(target).half_extents[0] < 0.0202 else None
+
+
+def grip_weakly(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
+    """Close hardly further than the target is wide."""
+    result = chunks.copy()
+    width = 2 * state.entity_half_extents[actor.rows, actor.target, 0] / 0.08
+    weak = np.broadcast_to((width - WEAK)[:, None], result[:, :, 6].shape)
+    result[:, :, 6] = np.where(result[:, :, 6] < 0.5, np.minimum(weak, 0.495), result[:, :, 6])
+    return result
 
 
 def joint_share(actor: FaultyExpert, state: SceneState) -> Array:
@@ -267,7 +283,7 @@ FAULTS = [
           ("takes another", ("wrong_object",), REACH, Fault.change, Fault.seen, ask_other_object, with_distractor),
           ("lets go on the way", ("dropped",), ("transport",), let_go_moving, Fault.seen, Fault.asked, Fault.scene),
           ("stops while carrying", ("stopped_short",), ("transport",), once_then_still(lifted_and_away, 0.0), Fault.seen, Fault.asked, Fault.scene),
-          ("slippery", ("slip", "missed_grasp"), ("grasp", "lift", "transport"), Fault.change, Fault.seen, Fault.asked, slippery),
+          ("slippery", ("slip", "missed_grasp"), ("grasp", "lift", "transport"), grip_weakly, Fault.seen, Fault.asked, slippery),
           ("sweeps the target away", ("knocked_over",), REACH, sweep(lambda actor: actor.target), Fault.seen, Fault.asked, spread_out),
           ("sweeps another thing away", ("collision",), ("approach",), sweep(other_movable), Fault.seen, Fault.asked, spread_out),
       ]],
@@ -298,7 +314,7 @@ def draw(fault: Fault, count: int, seed: int = 0) -> list[EnvironmentSpec]:
         spec = fault.scene(sample_split(fault.family, "probe" if fault.axis else "train", rng, axis=fault.axis))
         try:
             if spec is not None and fault.asked(spec):
-                found.append(spec)
+                found.append(spec if fault.axis else spec.revise(horizon=min(spec.horizon, ENOUGH)))
         except (SpecError, StopIteration):
             continue
         if len(found) == count:
@@ -306,9 +322,55 @@ def draw(fault: Fault, count: int, seed: int = 0) -> list[EnvironmentSpec]:
     return found
 
 
-def failures(fault: Fault, count: int = PER_FAULT) -> list[Episode]:
-    """Failed episodes of the faulty expert."""
-    specs = draw(fault, count)
-    simulator = BatchSimulator(fault.family, len(specs))
-    episodes = rollout(simulator, specs, list(range(len(specs))), FaultyExpert(fault), fault.execute)
-    return [episode for episode in episodes if episode.outcome == "failure"]
+class Mixed:
+    """One faulty expert per fault, each for its own scenes of a batch."""
+
+    name = "faulty"
+
+    def __init__(self, parts: Sequence[tuple[Fault, int]]) -> None:
+        self.parts = parts
+
+    def begin(self, specs: Sequence[EnvironmentSpec]) -> None:
+        self.actors, first = [], 0
+        for fault, count in self.parts:
+            rows = np.arange(first, first + count)
+            self.actors.append((rows, FaultyExpert(fault)))
+            self.actors[-1][1].begin([specs[i] for i in rows])
+            first += count
+
+    def act(self, state: SceneState, active: Array) -> Array:
+        chunks = np.zeros((state.n, 8, 7))
+        for rows, actor in self.actors:
+            chunks[rows] = actor.act(state.select(rows), rows)
+        return chunks
+
+
+def failures(faults: Sequence[Fault], count: int, seed: int = 0) -> list[tuple[Fault, Episode]]:
+    """Failed episodes of the faulty expert, with their fault; all faults of one family and chunk length together."""
+    drawn = [(fault, draw(fault, count, seed)) for fault in faults]
+    specs = [spec for _, group in drawn for spec in group]
+    simulator = BatchSimulator(faults[0].family, len(specs))
+    actor = Mixed([(fault, len(group)) for fault, group in drawn])
+    episodes = rollout(simulator, specs, list(range(len(specs))), actor, faults[0].execute)
+    causes = [fault for fault, group in drawn for _ in group]
+    return [(fault, episode) for fault, episode in zip(causes, episodes, strict=True) if episode.outcome == "failure"]
+
+
+def judged(name: str, count: int, seed: int = 0) -> list[tuple[Fault, str, str]]:
+    """Fault, stage and mode of every injected failure of a family."""
+    critic, found = StateCritic(), []
+    for execute in (8, 4):
+        group = [fault for fault in FAULTS if fault.family == name and fault.execute == execute]
+        for fault, episode in failures(group, count, seed) if group else []:
+            diagnosis = critic.diagnose(episode)
+            found.append((fault, diagnosis.stage, diagnosis.failure_mode))
+    return found
+
+
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_stage_and_mode_of_injected_failures(name: str) -> None:
+    found = judged(name, PER_FAULT)
+    right = [mode in fault.modes and stage in fault.stages for fault, stage, mode in found]
+    wrong = Counter((f.name, stage, mode) for (f, stage, mode), ok in zip(found, right, strict=True) if not ok)
+    assert len(found) >= 2 * len({fault.name for fault, _, _ in found}) >= 8
+    assert np.mean(right) >= 0.9, wrong
