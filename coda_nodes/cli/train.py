@@ -99,7 +99,10 @@ def _loop(options: Options, config: TrainConfig, root: ArtifactRoot, view: RunVi
     from coda_nodes.ros.train_client import run_training
 
     graph = GraphConfig(
-        root=str(root.path), simulator=options.simulator, critic=config.critic, seed=config.seed, workers=config.workers
+        artifact_root=str(root.path),
+        simulator=options.simulator,
+        workers=config.workers,
+        own={"critic": {"critic": config.critic}},
     )
     run_training(asdict(config), graph, root.path, options.domain_id, view.show)
 
