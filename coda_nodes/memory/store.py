@@ -110,7 +110,7 @@ class MemoryStore:
             connection.execute(statement.on_conflict_do_nothing(index_elements=["id"]))
             return
         changed = {name: statement.excluded[name] for name in ("data", "created", "state", *made)}
-        newer = (statement.excluded.state != records.c.state) & (
+        newer = (statement.excluded.data != records.c.data) & (
             statement.excluded.created >= records.c.created
         )
         connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=changed, where=newer))

@@ -18,10 +18,11 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Union
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from coda_nodes.world.errors import DiagnosisError, unknown
 from coda_nodes.world.plain import data_hash, read_model
+from coda_nodes.world.ranges import AXES
 from coda_nodes.world.spec import Data, EnvironmentSpec, Family, Finite, Name
 
 STAGES = (
@@ -72,6 +73,13 @@ class Cause(Data):
     observed: Value
     nominal: Value
 
+    @field_validator("axis")
+    @classmethod
+    def _axis(cls, value: str) -> str:
+        if value not in AXES:
+            raise ValueError(unknown("axis", value, AXES))
+        return value
+
     @model_validator(mode="after")
     def _same_kind(self) -> Cause:
         if type(self.observed) is not type(self.nominal):
@@ -121,18 +129,12 @@ class Diagnosis(Data):
     def _text(cls, value: Any) -> Any:
         return one_line(value) if isinstance(value, str) else value
 
-    @field_validator("stage")
+    @field_validator("stage", "failure_mode")
     @classmethod
-    def _stage(cls, value: str) -> str:
-        if value not in STAGES:
-            raise ValueError(unknown("stage", value, STAGES))
-        return value
-
-    @field_validator("failure_mode")
-    @classmethod
-    def _failure_mode(cls, value: str) -> str:
-        if value not in FAILURE_MODES:
-            raise ValueError(unknown("failure mode", value, FAILURE_MODES))
+    def _known(cls, value: str, info: ValidationInfo) -> str:
+        existing = STAGES if info.field_name == "stage" else tuple(FAILURE_MODES)
+        if value not in existing:
+            raise ValueError(unknown(str(info.field_name).replace("_", " "), value, existing))
         return value
 
     @property

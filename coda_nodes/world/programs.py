@@ -19,6 +19,8 @@ from coda_nodes.world.ranges import AXES, Allowed, FamilyRanges, Range
 from coda_nodes.world.spec import Atom, Data, Family, Finite, Name
 
 PROGRAM_VERSION = 1
+REASON = 500
+"""Longest reason of a state [characters]."""
 Key = Annotated[str, Field(pattern=r"^[0-9a-f]{0,64}$")]
 State = Literal["draft", "validated", "rehearsal", "retired"]
 """``draft``: compiled, not tested; ``validated``: its cause was confirmed; ``rehearsal``: solved, replayed
@@ -55,7 +57,7 @@ class GenerationProgram(Data):
     """1 for a compiled program, one more with each refinement."""
     diagnosis_id: Key = ""
     state: State = "draft"
-    reason: Annotated[str, Field(max_length=500)] = ""
+    reason: Annotated[str, Field(max_length=REASON)] = ""
     """Why it is in this state, in words."""
     explanation: Annotated[str, Field(max_length=1000)] = ""
     """How it came to be, in words."""
@@ -84,8 +86,8 @@ class GenerationProgram(Data):
         return self.model_copy(update={"operators": ()})
 
     def in_state(self, state: State, reason: str) -> GenerationProgram:
-        """The same program in another state. Raises ProgramError for a state that does not exist."""
-        return read_program({**self.model_dump(), "state": state, "reason": reason})
+        """The same program in another state; a long reason is cut. Raises ProgramError: unknown state."""
+        return read_program({**self.model_dump(), "state": state, "reason": reason[:REASON]})
 
     def to_json(self) -> str:
         """One line of JSON."""

@@ -108,7 +108,7 @@ def test_a_thing_outside_the_task_is_redrawn_by_its_parameter():
     [
         diagnosis().model_copy(update={"cause": None}),
         diagnosis(family=None),
-        diagnosis(cause={"axis": "weather", "parameter": "rain"}),
+        diagnosis(cause={"axis": "dynamics", "parameter": "object_x"}),
         diagnosis(cause={"parameter": "object_smell"}),
         diagnosis(cause={"observed": "far", "nominal": "near"}),
     ],

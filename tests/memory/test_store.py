@@ -96,6 +96,8 @@ def test_a_program_in_another_state_replaces_its_row(store):
     (record,) = store.find("program")
     assert (record.data["state"], record.data["reason"], record.created) == ("retired", "47 of 50", 20.0)
     assert store.find("program", {"state": "retired"}) and not store.find("program", {"state": "draft"})
+    store.put("program", [made.in_state("retired", "48 of 50").model_dump(mode="json")], created=30.0)
+    assert store.find("program")[0].data["reason"] == "48 of 50"
 
 
 @pytest.mark.parametrize(

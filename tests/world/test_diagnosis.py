@@ -23,6 +23,7 @@ from coda_nodes.world.diagnosis import (
     read_diagnosis,
 )
 from coda_nodes.world.errors import DiagnosisError
+from coda_nodes.world.ranges import AXES
 from coda_nodes.world.spec import FAMILIES, Atom, EnvironmentSpec, ObjectSpec, Pose, RobotStart
 
 EXAMPLE = """
@@ -52,7 +53,7 @@ causes = st.builds(
     lambda axis, item, name, pair: Cause(
         axis=axis, object=item, parameter=name, observed=pair[0], nominal=pair[1]
     ),
-    names, names, names, values,
+    st.sampled_from(AXES), names, names, values,
 )
 evidences = st.builds(
     Evidence, time=st.floats(0, 1e6), frame=st.none() | st.integers(0, 10_000), note=printable
@@ -108,6 +109,7 @@ def test_critic_may_come_from_outside_and_cause_may_be_unknown():
         ("confidence: 0.8", "I am not sure", ["I am not sure", "key: value"]),
         ("confidence: 0.8", "", ["no line confidence"]),
         ("stage: grasp", "stage: grasp\nstage: lift", ["twice", "stage"]),
+        ("axis=position", "axis=smell", ["no axis 'smell'", "position", "composition"]),
         ("parameter=x", "colour=x", ["'colour'", "parameter", "observed"]),
         ("parameter=x", "the x value", ["the x value", "name=value"]),
         ("object=red cube; ", "object=red cube; object=bin; ", ["object is given twice"]),
@@ -167,7 +169,7 @@ def test_names_are_checked_against_the_scene():
 
 def test_the_documentation_names_every_word():
     page = (Path(__file__).parents[2] / "docs" / "grammar.md").read_text()
-    for word in (*STAGES, *FAILURE_MODES, "axis", "object", "parameter", "observed", "nominal", "evidence"):
+    for word in (*STAGES, *FAILURE_MODES, *AXES, "axis", "object", "parameter", "observed", "nominal", "evidence"):
         assert f"`{word}`" in page
     example = page.split("```text\n")[1].split("```")[0]
     assert parse_diagnosis(example).render() == example
