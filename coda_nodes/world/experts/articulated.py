@@ -1,4 +1,4 @@
-"""Expert of articulated: pinch the handle and slide the drawer, turn the knob's bar, put a thing into the tray."""
+"""Expert of articulated: pinch the handle and slide the drawer, turn the knob, put a thing into the tray."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from coda_nodes.world.experts.base import Array, Command, Mask, Slots, View, azimuth_yaw
-from coda_nodes.world.experts.grasp import Grasp
+from coda_nodes.world.experts.grasp import Grasp, choose_grasp
 from coda_nodes.world.experts.lowering import Parts, let_go, lower, widen
-from coda_nodes.world.experts.transfer import choose_grasp, deliver, fetch, free_spot, retreat
-from coda_nodes.world.families.articulated import DRAWER, KNOB, PREDICATE_PARTS
-from coda_nodes.world.fixtures import HANDLE_HALF_EXTENTS, HANDLE_STANDOFF, KNOB_GRIP_HALF_EXTENTS, tray_interior
+from coda_nodes.world.experts.transfer import deliver, fetch, free_spot, retreat
+from coda_nodes.world.families.articulated import PREDICATE_PARTS
+from coda_nodes.world.fixtures import (
+    HANDLE_HALF_EXTENTS,
+    HANDLE_STANDOFF,
+    KNOB_GRIP_HALF_EXTENTS,
+    tray_interior,
+)
 from coda_nodes.world.geometry import wrap, yaw_of
 from coda_nodes.world.spec import EnvironmentSpec
 
@@ -42,9 +47,7 @@ class ArticulatedExpert:
     def __init__(self, specs: Sequence[EnvironmentSpec]) -> None:
         self.parts = Parts(specs, PREDICATE_PARTS)
         self.cylinder = self.parts.cylinder
-        kinds = [{entity.kind: spec.entity_names.index(entity.name) for entity in spec.fixtures} for spec in specs]
-        self.drawer = np.array([kind.get(DRAWER, 0) for kind in kinds])
-        self.knob = np.array([kind.get(KNOB, 0) for kind in kinds])
+        self.drawer, self.knob = _slots(specs, "drawer"), _slots(specs, "knob")
 
     def command(self, view: View) -> Command:
         """Serve the first part that is not done; let go of what the part does not need."""
@@ -70,7 +73,8 @@ class ArticulatedExpert:
         wrong = self.parts.others_held(view, slot, movable=True)
         if not (wrong >= 0).any():
             return command
-        return command.where(wrong >= 0, deliver(view, np.maximum(wrong, 0), free_spot(view, np.maximum(wrong, 0))))
+        slot = np.maximum(wrong, 0)
+        return command.where(wrong >= 0, deliver(view, slot, free_spot(view, slot)))
 
     def _done(self, view: View, p: int) -> Mask:
         kind, subject = self.parts.kind[:, p], self.parts.subject[:, p]
@@ -81,7 +85,8 @@ class ArticulatedExpert:
         place, reach, room = self._in_tray(view, subject)
         inside = (np.abs(place) + reach <= room + 0.002)[:, :2].all(1)
         inside &= place[:, 2] - reach[:, 2] + room[:, 2] < room[:, 2] - 0.005
-        return np.where(kind == "put_in", inside & ~view.of(view.held, subject), (share > low) & (share < high))
+        let_go_inside = inside & ~view.of(view.held, subject)
+        return np.where(kind == "put_in", let_go_inside, (share > low) & (share < high))
 
     def _start_share(self, view: View, slot: Slots) -> Array:
         """Share of the joint's travel at the start of the chunk. Shape (n,)."""
@@ -99,12 +104,12 @@ class ArticulatedExpert:
         return (value - low) / np.maximum(high - low, 1e-9)
 
     def _slide(self, view: View, goal: Array) -> Command:
-        """Pinch the handle's post across and slide it along the drawer's axis to share ``goal`` of its travel."""
+        """Pinch the handle's post across and slide it along the drawer's axis to share ``goal`` of the way."""
         slot, handle = self.drawer, view.of(view.position, self.drawer)
         rotation = view.of(view.rotation, slot)
         yaw = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
         grasp = Grasp(
-            handle + [0.0, 0.0, GRIP_HEIGHT], azimuth_yaw(yaw, handle, view.yaw),
+            handle + np.array([0.0, 0.0, GRIP_HEIGHT]), azimuth_yaw(yaw, handle, view.yaw),
             np.full(len(yaw), 2 * HANDLE_HALF_EXTENTS[1]),
         )
         travel = view.of(view.state.entity_joint_range, slot)[:, 1]
@@ -137,7 +142,7 @@ class ArticulatedExpert:
         return fetch(view, slot, grasp).where(held, turn)
 
     def _put_in(self, view: View, subject: Slots, share: Array) -> Command:
-        """Take the thing over the pulled-out part of the tray, hand across the drawer, and let it go near the floor."""
+        """Take the thing over the pulled-out part of the tray, hand across the drawer; let it go near the floor."""
         hollow = widen(self.parts.hollow, view.held.shape[1])
         cylinder = widen(self.parts.cylinder, view.held.shape[1])
         slot = self.drawer
@@ -154,12 +159,18 @@ class ArticulatedExpert:
         return fetch(view, subject, grasp).where(view.of(view.held, subject), place)
 
     def _in_tray(self, view: View, subject: Slots) -> tuple[Array, Array, Array]:
-        """Subject in the tray: centre from the tray's, reach along the world's axes, half extents of the room [m]."""
+        """Subject in the tray: centre from the tray's, reach along the world's axes, half room [m]."""
         half = view.of(view.state.entity_half_extents, self.drawer)
         offset = view.of(view.position, subject) - view.of(view.position, self.drawer)
         place = np.einsum("nji,nj->ni", view.of(view.rotation, self.drawer), offset)
         place[:, 0] -= half[:, 0] + HANDLE_STANDOFF
         return place, view.of(view.extents, subject), tray_interior(half)[1]
+
+
+def _slots(specs: Sequence[EnvironmentSpec], kind: str) -> Slots:
+    """Slot of the fixture of ``kind`` in each scene, 0 where there is none. Shape (n,)."""
+    found = [[i for i, entity in enumerate(spec.entities) if getattr(entity, "kind", "") == kind] for spec in specs]
+    return np.array([slots[0] if slots else 0 for slots in found])
 
 
 EXPERT = ArticulatedExpert

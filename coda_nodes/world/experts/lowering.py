@@ -1,4 +1,4 @@
-"""Parts shared by the experts of drawers, knobs, pegs and pushed objects: ordered parts, lowering, letting go."""
+"""What the experts of drawers, knobs, pegs and pushed objects share: ordered parts, lowering, letting go."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ HOVER_BAND = 0.014
 class Parts:
     """The atoms of each goal that an expert knows, in order.
 
-    Arrays: ``kind`` (n, P), names as given by ``kinds`` (predicate -> name), "" where there is none; ``subject`` and
-    ``target`` (n, P) entity slots; ``cylinder``, ``hollow``, ``movable`` (n, K).
+    Arrays: ``kind`` (n, P), names as given by ``kinds`` (predicate -> name), "" where there is none; ``subject``
+    and ``target`` (n, P) entity slots; ``cylinder``, ``hollow``, ``movable`` (n, K).
     """
 
     def __init__(self, specs: Sequence[EnvironmentSpec], kinds: Mapping[str, str]) -> None:
@@ -74,14 +74,15 @@ def widen(mask: Mask, slots: int) -> Mask:
 
 
 def lower(
-    view: View, slot: Slots, point: Array, yaw: Array, tolerance: float, slope: float, hover: Array | None = None,
-    ready: Mask | None = None,
+    view: View, slot: Slots, point: Array, yaw: Array, tolerance: float, slope: float,
+    hover: Array | None = None, ready: Mask | None = None,
 ) -> Command:
-    """Bring the centre of the held entity ``slot`` to ``point`` (n, 3) [m] with the tool at ``yaw``, then open.
+    """Bring the centre of the held entity ``slot`` to ``point`` (n, 3) [m], tool at ``yaw`` (n,), then open.
 
-    It is carried at cruising height, comes down inside a funnel of ``slope`` about the point, and is let go within
-    twice ``tolerance`` [m] sideways and REST above. With ``hover`` (n,) [m] it waits that high over the point, unless
-    it was over it and ``ready``, or below ``hover``, at the start of the chunk, and is let go only if it was there then.
+    It is carried at cruising height, comes down inside a funnel of ``slope`` about the point, and is let go
+    within twice ``tolerance`` [m] sideways and REST above. With ``hover`` (n,) [m] it waits that high over the
+    point, unless at the start of the chunk it was over it and ``ready``, or below ``hover`` already; and it is
+    let go only if it was in its place then.
     """
     offset = view.tool - view.of(view.position, slot)
     goal = point + offset
@@ -94,7 +95,9 @@ def lower(
     aim[:, 2] = np.where(turned, goal[:, 2], cruise)
     if hover is not None:
         missing = point - view.of(view.state.entity_position_base, slot)
-        astray = (np.hypot(missing[:, 0], missing[:, 1]) > 2 * tolerance) | (False if ready is None else ~ready)
+        astray = np.hypot(missing[:, 0], missing[:, 1]) > 2 * tolerance
+        if ready is not None:
+            astray |= ~ready
         astray &= -missing[:, 2] > hover - HOVER_BAND
         aim[:, 2] += np.where(turned & astray, hover, 0.0)
     position = funnel(view.tool, aim, cruise, slope=slope, tolerance=tolerance)
@@ -115,4 +118,5 @@ def let_go(view: View) -> Command:
 
 def stay(view: View) -> Command:
     """Keep the hand as it is."""
-    return Command(view.tool.copy(), view.yaw, view.state.gripper_opening.copy(), np.full(len(view.tool), SLOW))
+    n = len(view.tool)
+    return Command(view.tool.copy(), view.yaw, view.state.gripper_opening.copy(), np.full(n, SLOW))

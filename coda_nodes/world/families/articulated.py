@@ -48,10 +48,11 @@ HAND_ROOM = 0.03
 """Room in front of the open drawer's handle that stays free for the hand [m]."""
 SINGLE = "single"
 """Value of composition.steps that asks for the one task drawn from axis instruction."""
-HORIZONS = {"open": 160, "close": 160, "turn_on": 160, "turn_off": 160, "put_in": 240}
+HORIZONS = {"open": 120, "close": 120, "turn_on": 140, "turn_off": 140, "put_in": 200}
 """Time limit per part [control steps]."""
 PREDICATE_PARTS = {
-    "opened": "open", "closed": "close", "turned_on": "turn_on", "turned_off": "turn_off", "in_drawer": "put_in",
+    "opened": "open", "closed": "close", "turned_on": "turn_on", "turned_off": "turn_off",
+    "in_drawer": "put_in",
 }
 """Predicate of a goal -> the part of the task it stands for."""
 
@@ -73,8 +74,9 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "rotate the knob back to off", "set the knob to its off position", "the knob should be off",
     ),
     "put_in": (
-        "put the {object} in the drawer", "place the {object} in the drawer", "drop the {object} into the drawer",
-        "store the {object} in the drawer", "move the {object} into the drawer", "the {object} belongs in the drawer",
+        "put the {object} in the drawer", "place the {object} in the drawer",
+        "drop the {object} into the drawer", "store the {object} in the drawer",
+        "move the {object} into the drawer", "the {object} belongs in the drawer",
     ),
 }
 """Part -> paraphrases, numbered as parameter ``phrase`` of axis instruction."""
@@ -102,12 +104,14 @@ def goal_of(parts: tuple[str, ...], thing: str) -> Goal:
     return wanted[0] if len(wanted) == 1 else AllOf(all_of=wanted, ordered=True)
 
 
-def _share_at_start(parts: tuple[str, ...], undo: str, needs: tuple[str, ...], offset: float, idle: float) -> float:
-    """Share of a joint's range at the start: the end from which its first part has work to do, else ``idle``."""
-    concerned = [part for part in parts if part == undo or part in needs]
+def _share_at_start(
+    parts: tuple[str, ...], from_low: str, from_high: tuple[str, ...], offset: float, idle: float
+) -> float:
+    """Share of a joint's range at the start: the end its first part starts from, else ``idle``."""
+    concerned = [part for part in parts if part == from_low or part in from_high]
     if not concerned:
         return idle
-    return 1.0 - offset if concerned[0] in needs else offset
+    return 1.0 - offset if concerned[0] in from_high else offset
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class Articulated:
         return until_valid(lambda: _sample(ranges, rng))
 
     def roles(self, spec: EnvironmentSpec) -> dict[str, str]:
-        """``object`` and ``receptacle`` of a put-in part; ``drawer`` and ``knob`` where they are to be moved."""
+        """``object`` and ``receptacle`` of a put-in part; ``drawer`` and ``knob`` where they are to move."""
         roles: dict[str, str] = {}
         for atom in atoms(spec.goal):
             part = PREDICATE_PARTS.get(atom.predicate)
@@ -167,9 +171,9 @@ def _sample(ranges: FamilyRanges, rng: np.random.Generator) -> EnvironmentSpec:
     return EnvironmentSpec(
         family="articulated",
         instruction=instruction(parts, int(ranges.draw("instruction", "phrase", rng)), thing),
-        objects=objects, fixtures=(drawer, knob), goal=goal_of(parts, thing), physics=draw_physics(ranges, rng),
-        cameras=(draw_camera(ranges, rng),), light=draw_light(ranges, rng), robot_start=draw_start(ranges, rng),
-        horizon=sum(HORIZONS[part] for part in parts), seed=int(rng.integers(2**31)),
+        objects=objects, fixtures=(drawer, knob), goal=goal_of(parts, thing),
+        physics=draw_physics(ranges, rng), cameras=(draw_camera(ranges, rng),), light=draw_light(ranges, rng),
+        robot_start=draw_start(ranges, rng), horizon=sum(HORIZONS[part] for part in parts), seed=int(rng.integers(2**31)),
         provenance=Provenance(task="+".join(parts)),
     )
 
@@ -181,13 +185,13 @@ def _sign(side: str) -> float:
 def _drawer(ranges: FamilyRanges, rng: np.random.Generator, parts: tuple[str, ...], side: str) -> FixtureSpec:
     draw = lambda axis, name: ranges.draw(axis, name, rng)  # noqa: E731
     half = tuple(draw("objects", f"drawer_half_{name}") for name in ("depth", "width", "height"))
-    share = _share_at_start(
-        parts, "open", ("close", "put_in"), draw("position", "drawer_start"), float(draw("position", "drawer_idle"))
-    )
+    offset, idle = draw("position", "drawer_start"), float(draw("position", "drawer_idle"))
+    share = _share_at_start(parts, "open", ("close", "put_in"), offset, idle)
+    x, y = draw("position", "drawer_x"), _sign(side) * draw("position", "drawer_y")
     yaw = _sign(side) * draw("position", "drawer_yaw")
     return FixtureSpec(
         name=DRAWER, kind="drawer", half_extents=half, color=draw("appearance", "drawer_color"),
-        pose=Pose.planar(draw("position", "drawer_x"), _sign(side) * draw("position", "drawer_y"), half[2], yaw),
+        pose=Pose.planar(x, y, half[2], yaw),
         joint_range=DRAWER_TRAVEL, joint_value=share * DRAWER_TRAVEL[1],
         damping=draw("dynamics", "drawer_damping"), frictionloss=draw("dynamics", "drawer_friction"),
     )
@@ -195,9 +199,8 @@ def _drawer(ranges: FamilyRanges, rng: np.random.Generator, parts: tuple[str, ..
 
 def _knob(ranges: FamilyRanges, rng: np.random.Generator, parts: tuple[str, ...], side: str) -> FixtureSpec:
     draw = lambda axis, name: ranges.draw(axis, name, rng)  # noqa: E731
-    share = _share_at_start(
-        parts, "turn_on", ("turn_off",), draw("position", "knob_start"), float(draw("position", "knob_idle"))
-    )
+    offset, idle = draw("position", "knob_start"), float(draw("position", "knob_idle"))
+    share = _share_at_start(parts, "turn_on", ("turn_off",), offset, idle)
     x, y = draw("position", "knob_x"), -_sign(side) * draw("position", "knob_y")
     return FixtureSpec(
         name=KNOB, kind="knob", half_extents=KNOB_HALF_EXTENTS, color=draw("appearance", "knob_color"),

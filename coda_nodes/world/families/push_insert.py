@@ -1,4 +1,4 @@
-"""Family ``push_insert``: push an object along the table to the marked goal; put a peg into the hole of a slot block."""
+"""Family ``push_insert``: push an object along the table to the marked goal; put a peg into a slot block."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOW = 0.045
 """Things up to this height pass under the palm of a pushing hand [m]."""
 MARKER_HALF_HEIGHT = 0.001
 """[m]"""
-HORIZONS = {"push": 240, "insert": 240}
+HORIZONS = {"push": 180, "insert": 200}
 """Time limit per part [control steps]."""
 PREDICATE_PARTS = {"at": "push", "inserted": "insert"}
 """Predicate of a goal -> the part of the task it stands for."""
@@ -50,7 +50,8 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     ),
     "insert": (
         "put the {peg} in the slot", "insert the {peg} into the slot", "place the {peg} in the slot",
-        "stick the {peg} into the slot", "fit the {peg} into the hole of the slot", "the {peg} belongs in the slot",
+        "stick the {peg} into the slot", "fit the {peg} into the hole of the slot",
+        "the {peg} belongs in the slot",
     ),
 }
 """Part -> paraphrases, numbered as parameter ``phrase`` of axis instruction."""
@@ -68,7 +69,10 @@ def task_parts(goal: Goal) -> tuple[str, ...]:
 
 def goal_of(parts: tuple[str, ...], thing: str, peg: str) -> Goal:
     """Goal that asks for ``parts`` in order."""
-    known = {"push": Atom(predicate="at", args=(thing, GOAL)), "insert": Atom(predicate="inserted", args=(peg, SLOT))}
+    known = {
+        "push": Atom(predicate="at", args=(thing, GOAL)),
+        "insert": Atom(predicate="inserted", args=(peg, SLOT)),
+    }
     wanted = tuple(known[part] for part in parts)
     return wanted[0] if len(wanted) == 1 else AllOf(all_of=wanted, ordered=True)
 
@@ -103,7 +107,8 @@ class PushInsert:
 
 def _stages(atom: Atom, number: int) -> tuple[Stage, ...]:
     if PREDICATE_PARTS[atom.predicate] == "push":
-        return (Stage("approach", Atom(predicate="behind", args=atom.args), number), Stage("push", atom, number))
+        behind = Atom(predicate="behind", args=atom.args)
+        return (Stage("approach", behind, number), Stage("push", atom, number))
     peg = atom.args[:1]
     return (
         Stage("approach", Atom(predicate="near", args=peg), number),
@@ -120,7 +125,9 @@ class Table:
     def __init__(self, rng: np.random.Generator) -> None:
         self.layouts = {low: Layout(rng) for low in (True, False)}
 
-    def place(self, draw: Callable[[], tuple[float, float]], radius: float, gap: float, height: float) -> tuple[float, float]:
+    def place(
+        self, draw: Callable[[], tuple[float, float]], radius: float, gap: float, height: float
+    ) -> tuple[float, float]:
         """Room for a thing of ``height`` [m]: a low one may stand where only the palm passes."""
         x, y = self.layouts[height <= LOW].place(draw, radius, gap)
         self.layouts[height > LOW].placed.append(Footprint(x, y, radius))
@@ -190,8 +197,8 @@ def _insert_set(
     half = (hole + SLOT_WALL, hole + SLOT_WALL, ranges.draw("objects", "slot_half_height", rng))
     x, y = table.place(lambda: draw_position(ranges, rng, "slot"), 1.3 * half[0], 0.01, 2 * half[2])
     slot = ObjectSpec(
-        name=SLOT, shape="slot", role="receptacle", half_extents=half, color=ranges.draw("appearance", "slot_color", rng),
-        pose=Pose.planar(x, y, half[2], ranges.draw("position", "slot_yaw", rng)),
+        name=SLOT, shape="slot", role="receptacle", half_extents=half,
+        color=ranges.draw("appearance", "slot_color", rng), pose=Pose.planar(x, y, half[2], ranges.draw("position", "slot_yaw", rng)),
     )
     colors = ranges.allowed("objects", "color").values
     pegs = []

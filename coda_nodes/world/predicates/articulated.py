@@ -1,4 +1,4 @@
-"""Predicates of drawers and knobs: at_handle, opened, closed, turned_on, turned_off, over_drawer, in_drawer."""
+"""Predicates of drawers and knobs: at_handle, opened, closed, turned_on, turned_off, in_drawer ..."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WALL_SLACK = 0.003
 
 
 def joint_share(context: AtomContext) -> Array:
-    """Joint value of the first argument as a share of its range, 0 closed or off to 1 open or on. Shape (m,)."""
+    """Joint value of the first argument as a share of its range: 0 closed or off, 1 open or on. Shape (m,)."""
     low, high = np.moveaxis(context.entity(context.state.entity_joint_range), -1, 0)
     return (context.entity(context.state.entity_joint_value) - low) / np.maximum(high - low, 1e-9)
 
@@ -23,7 +23,7 @@ def joint_share(context: AtomContext) -> Array:
 def in_tray(context: AtomContext) -> tuple[Array, Array, Array]:
     """First argument in the tray of the second: centre from the tray's, reach, half extents of the room.
 
-    Along the drawer's axes [m]. Shapes (m, 3). The tray follows the handle, which is where a drawer is said to be.
+    Along the drawer's axes [m]. Shapes (m, 3). The tray follows the handle, a drawer's position in a state.
     """
     half = context.half_extents(1)
     place = context.in_frame(context.position(0), 1)
@@ -64,7 +64,7 @@ def turned_off(context: AtomContext) -> Sequence[Term]:
 
 @predicate("over_drawer", 2, height=0.0)
 def over_drawer(context: AtomContext) -> Sequence[Term]:
-    """The first is held with its centre over the pulled-out part of the second's tray, ``height`` [m] above its floor."""
+    """The first is held over the pulled-out part of the second's tray, ``height`` [m] above its floor."""
     place, reach, room = in_tray(context)
     out = context.entity(context.state.entity_joint_value, 1)
     back = place[:, 0] - (out - room[:, 0])
@@ -77,7 +77,7 @@ def over_drawer(context: AtomContext) -> Sequence[Term]:
 
 @predicate("in_drawer", 2)
 def in_drawer(context: AtomContext) -> Sequence[Term]:
-    """The whole outline of the first lies between the walls of the second's tray and near its floor, let go."""
+    """The whole outline of the first lies between the walls of the second's tray, near its floor, let go."""
     place, reach, room = in_tray(context)
     outside = np.maximum(np.abs(place) + reach - room - WALL_SLACK, 0.0)
     bottom = place[:, 2] - reach[:, 2] + room[:, 2]

@@ -23,7 +23,7 @@ def lower_end(context: AtomContext) -> Array:
 
 @predicate("behind", 2, distance=0.05)
 def behind(context: AtomContext) -> Sequence[Term]:
-    """The tool is low, and on the far side of the first from the second, within ``distance`` [m] of its outline."""
+    """The tool is low, on the far side of the first from the second, within ``distance`` [m] of its outline."""
     away = (context.position(0) - context.position(1))[:, :2]
     away = away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-9)
     offset = context.tool() - context.position()
@@ -39,8 +39,8 @@ def behind(context: AtomContext) -> Sequence[Term]:
 
 @predicate("at", 2, slack=0.0)
 def at(context: AtomContext) -> Sequence[Term]:
-    """The outline of the first (a circle of its larger half width) lies on the marked disc, ``slack`` [m] over its rim at
-    most; the object stands on the table and is at rest."""
+    """The outline of the first (a circle of its larger half width) lies on the marked disc, at most ``slack``
+    [m] over its rim; the object stands on the table and is at rest."""
     apart = horizontal(context.position(0) - context.position(1))
     rim = context.half_extents(1)[:, 0] + context.parameters["slack"] - context.half_extents()[:, :2].max(1)
     speed = np.linalg.norm(context.entity(context.state.entity_linear_velocity), axis=1)
@@ -49,7 +49,7 @@ def at(context: AtomContext) -> Sequence[Term]:
 
 @predicate("over_hole", 2, distance=0.012)
 def over_hole(context: AtomContext) -> Sequence[Term]:
-    """The first is held upright with its lower end over the hole of the second, within ``distance`` [m] of its middle."""
+    """The first is held with its lower end over the second's hole, within ``distance`` [m] of the middle."""
     apart = horizontal(lower_end(context) - context.position(1))
     return [
         Term(apart - context.parameters["distance"], FAR),
@@ -60,8 +60,8 @@ def over_hole(context: AtomContext) -> Sequence[Term]:
 
 @predicate("inserted", 2, depth=0.6, tilt=0.15)
 def inserted(context: AtomContext) -> Sequence[Term]:
-    """The lower end of the first is in the hole of the second to ``depth`` of the hole or more, its axis within ``tilt``
-    [rad] of the hole's, let go."""
+    """The lower end of the first is in the hole of the second to ``depth`` of the hole or more, its axis
+    within ``tilt`` [rad] of the hole's, let go."""
     end = lower_end(context)
     _, hole = slot_hole(context.half_extents(1))
     sideways = np.maximum(np.abs(context.in_frame(end, 1))[:, :2] - hole[:, :2], 0.0)
