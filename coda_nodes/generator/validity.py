@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from coda_nodes.generator.at_rest import goal_holds
 from coda_nodes.world.config import check_settings, setting
 from coda_nodes.world.errors import ValidityError
 from coda_nodes.world.solids import Solid, entity_position, overlap_depth, solids
@@ -74,7 +75,7 @@ Judge = Callable[[Sequence[EnvironmentSpec]], list[tuple[Rejection, ...]]]
 
 def check_validity(
     specs: Sequence[EnvironmentSpec],
-    goal_true: GoalTrue | None = None,
+    goal_true: GoalTrue | None = goal_holds,
     settle: Settle | None = None,
     solve: Solve | None = None,
     limits: ValidityLimits = ValidityLimits(),
@@ -88,7 +89,7 @@ def check_validity(
     return found
 
 
-def require_valid(spec: EnvironmentSpec, goal_true: GoalTrue | None = None) -> None:
+def require_valid(spec: EnvironmentSpec, goal_true: GoalTrue | None = goal_holds) -> None:
     """Raise ValidityError that joins every static rejection of a scene."""
     rejections = static_rejections(spec, goal_true)
     if rejections:
@@ -96,9 +97,12 @@ def require_valid(spec: EnvironmentSpec, goal_true: GoalTrue | None = None) -> N
 
 
 def static_rejections(
-    spec: EnvironmentSpec, goal_true: GoalTrue | None = None, limits: ValidityLimits = ValidityLimits()
+    spec: EnvironmentSpec, goal_true: GoalTrue | None = goal_holds, limits: ValidityLimits = ValidityLimits()
 ) -> tuple[Rejection, ...]:
-    """Return what geometry, masses and words alone tell against a scene."""
+    """Return what geometry, masses and words alone tell against a scene.
+
+    ``goal_true`` decides whether it is solved before it starts (None: not looked at).
+    """
     bodies = {entity.name: solids(entity) for entity in spec.entities}
     found = [
         *_inertia(spec, limits), *_joints(spec), *_reach(spec, limits), *_penetration(spec, bodies, limits),

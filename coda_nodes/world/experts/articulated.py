@@ -104,7 +104,7 @@ class ArticulatedExpert:
         return (value - low) / np.maximum(high - low, 1e-9)
 
     def _slide(self, view: View, goal: Array) -> Command:
-        """Pinch the handle's post across and slide it along the drawer's axis to share ``goal`` of the way."""
+        """Pinch the handle's post across and slide the drawer to share ``goal`` of its travel."""
         slot, handle = self.drawer, view.of(view.position, self.drawer)
         rotation = view.of(view.rotation, slot)
         yaw = np.arctan2(rotation[:, 1, 0], rotation[:, 0, 0])
@@ -142,7 +142,7 @@ class ArticulatedExpert:
         return fetch(view, slot, grasp).where(held, turn)
 
     def _put_in(self, view: View, subject: Slots, share: Array) -> Command:
-        """Take the thing over the pulled-out part of the tray, hand across the drawer; let it go near the floor."""
+        """Take the thing over the pulled-out tray, hand across the drawer; let it go near the floor."""
         hollow = widen(self.parts.hollow, view.held.shape[1])
         cylinder = widen(self.parts.cylinder, view.held.shape[1])
         slot = self.drawer
@@ -169,8 +169,8 @@ class ArticulatedExpert:
 
 def _slots(specs: Sequence[EnvironmentSpec], kind: str) -> Slots:
     """Slot of the fixture of ``kind`` in each scene, 0 where there is none. Shape (n,)."""
-    found = [[i for i, entity in enumerate(spec.entities) if getattr(entity, "kind", "") == kind] for spec in specs]
-    return np.array([slots[0] if slots else 0 for slots in found])
+    names = [[entity.name for entity in spec.fixtures if entity.kind == kind] for spec in specs]
+    return np.array([spec.entity_names.index(n[0]) if n else 0 for spec, n in zip(specs, names, strict=True)])
 
 
 EXPERT = ArticulatedExpert

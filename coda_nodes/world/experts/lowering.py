@@ -20,8 +20,8 @@ HOVER_BAND = 0.014
 class Parts:
     """The atoms of each goal that an expert knows, in order.
 
-    Arrays: ``kind`` (n, P), names as given by ``kinds`` (predicate -> name), "" where there is none; ``subject``
-    and ``target`` (n, P) entity slots; ``cylinder``, ``hollow``, ``movable`` (n, K).
+    Arrays: ``kind`` (n, P), names as given by ``kinds`` (predicate -> name), "" where there is none;
+    ``subject`` and ``target`` (n, P) entity slots; ``cylinder``, ``hollow``, ``movable`` (n, K).
     """
 
     def __init__(self, specs: Sequence[EnvironmentSpec], kinds: Mapping[str, str]) -> None:
@@ -80,9 +80,9 @@ def lower(
     """Bring the centre of the held entity ``slot`` to ``point`` (n, 3) [m], tool at ``yaw`` (n,), then open.
 
     It is carried at cruising height, comes down inside a funnel of ``slope`` about the point, and is let go
-    within twice ``tolerance`` [m] sideways and REST above. With ``hover`` (n,) [m] it waits that high over the
-    point, unless at the start of the chunk it was over it and ``ready``, or below ``hover`` already; and it is
-    let go only if it was in its place then.
+    within twice ``tolerance`` [m] sideways and REST above. With ``hover`` (n,) [m] it waits that high over
+    the point, unless at the start of the chunk it was over it and ``ready``, or below ``hover`` already;
+    and it is let go only if it was in its place then.
     """
     offset = view.tool - view.of(view.position, slot)
     goal = point + offset

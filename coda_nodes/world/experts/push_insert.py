@@ -185,7 +185,8 @@ class PushInsertExpert:
 
     def _peg_grasp(self, view: View, subject: Slots) -> Grasp:
         slots = view.held.shape[1]
-        grasp = choose_grasp(view, subject, widen(self.parts.cylinder, slots), widen(self.parts.hollow, slots))
+        cylinder, hollow = widen(self.parts.cylinder, slots), widen(self.parts.hollow, slots)
+        grasp = choose_grasp(view, subject, cylinder, hollow)
         upright = np.abs(view.of(view.rotation, subject)[:, 2, 2]) > 0.9
         height = np.maximum(view.of(view.position, subject)[:, 2] + PEG_GRIP, view.top(subject) - PALM)
         point = grasp.point.copy()

@@ -173,7 +173,8 @@ def _sample(ranges: FamilyRanges, rng: np.random.Generator) -> EnvironmentSpec:
         instruction=instruction(parts, int(ranges.draw("instruction", "phrase", rng)), thing),
         objects=objects, fixtures=(drawer, knob), goal=goal_of(parts, thing),
         physics=draw_physics(ranges, rng), cameras=(draw_camera(ranges, rng),), light=draw_light(ranges, rng),
-        robot_start=draw_start(ranges, rng), horizon=sum(HORIZONS[part] for part in parts), seed=int(rng.integers(2**31)),
+        robot_start=draw_start(ranges, rng), horizon=sum(HORIZONS[part] for part in parts),
+        seed=int(rng.integers(2**31)),
         provenance=Provenance(task="+".join(parts)),
     )
 

@@ -196,9 +196,10 @@ def _insert_set(
     hole = width + ranges.draw("objects", "clearance", rng)
     half = (hole + SLOT_WALL, hole + SLOT_WALL, ranges.draw("objects", "slot_half_height", rng))
     x, y = table.place(lambda: draw_position(ranges, rng, "slot"), 1.3 * half[0], 0.01, 2 * half[2])
+    yaw = ranges.draw("position", "slot_yaw", rng)
     slot = ObjectSpec(
         name=SLOT, shape="slot", role="receptacle", half_extents=half,
-        color=ranges.draw("appearance", "slot_color", rng), pose=Pose.planar(x, y, half[2], ranges.draw("position", "slot_yaw", rng)),
+        color=ranges.draw("appearance", "slot_color", rng), pose=Pose.planar(x, y, half[2], yaw),
     )
     colors = ranges.allowed("objects", "color").values
     pegs = []

@@ -15,7 +15,7 @@ WALL_SLACK = 0.003
 
 
 def joint_share(context: AtomContext) -> Array:
-    """Joint value of the first argument as a share of its range: 0 closed or off, 1 open or on. Shape (m,)."""
+    """Joint value of the first argument as a share of its range, 0 closed or off. Shape (m,)."""
     low, high = np.moveaxis(context.entity(context.state.entity_joint_range), -1, 0)
     return (context.entity(context.state.entity_joint_value) - low) / np.maximum(high - low, 1e-9)
 

@@ -23,7 +23,7 @@ def lower_end(context: AtomContext) -> Array:
 
 @predicate("behind", 2, distance=0.05)
 def behind(context: AtomContext) -> Sequence[Term]:
-    """The tool is low, on the far side of the first from the second, within ``distance`` [m] of its outline."""
+    """The tool is low, beyond the first as seen from the second, within ``distance`` [m] of its outline."""
     away = (context.position(0) - context.position(1))[:, :2]
     away = away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-9)
     offset = context.tool() - context.position()
