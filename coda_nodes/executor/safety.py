@@ -52,11 +52,18 @@ class Limits:
         """
         if not (np.isfinite(targets).all() and np.isfinite(start).all()):
             raise SafetyError("a joint target or measured position is not finite")
+        targets = self._wrapped(start, targets)
         self._check_positions(targets)
         cut = np.clip(targets, self._lower, self._upper)
         self._check_velocities(start, cut, times)
         self._check_workspace(cut)
         return cut
+
+    def _wrapped(self, start: Array, targets: Array) -> Array:
+        """Targets beyond a limit, moved by whole turns to where they are nearest to ``start``."""
+        outside = (targets > self._upper) | (targets < self._lower)
+        turns = np.round((start - targets) / (2 * np.pi))
+        return np.where(outside, targets + turns * 2 * np.pi, targets)
 
     def _check_positions(self, targets: Array) -> None:
         over = np.maximum(targets - self._upper, self._lower - targets)
