@@ -1,7 +1,9 @@
-"""Forward and inverse kinematics of a serial arm, batched in numpy; the same code in every path that moves an arm.
+"""Forward and inverse kinematics of a serial arm, batched in numpy; the same code in every path that moves an
+arm.
 
-Rows do not influence one another: the result for a scene does not depend on what else is in the batch. Method: damped
-least squares with a null-space pull towards a rest posture (Nakamura and Hanafusa 1986; Buss 2004; Sugihara 2011).
+Rows do not influence one another: the result for a scene does not depend on what else is in the batch.
+Method: damped least squares with a null-space pull towards a rest posture (Nakamura and Hanafusa 1986; Buss
+2004; Sugihara 2011).
 """
 
 from __future__ import annotations
@@ -26,14 +28,21 @@ class KinematicsConfig:
     """Settings of the inverse kinematics."""
 
     iterations: int = setting(
-        4, "Newton steps for a chunk; fixed, so that time and result are the same every call", low=1, high=100)
+        4, "Newton steps for a chunk; fixed, so that time and result are the same every call", low=1, high=100
+    )
     far_iterations: int = setting(30, "Newton steps of solve, whose target may be far away", low=1, high=1000)
     damping: float = setting(1e-5, "added to the diagonal of J J^T", low=1e-9, high=1.0)
     error_damping: float = setting(
-        0.02, "damping added per squared pose error: calm where a target is out of reach (Sugihara 2011)", low=0.0, high=10.0)
+        0.02,
+        "damping added per squared pose error: calm where a target is out of reach (Sugihara 2011)",
+        low=0.0,
+        high=10.0,
+    )
     step: float = setting(0.35, "largest joint change in one iteration", "rad", low=0.01, high=3.0)
     limit_margin: float = setting(0.01, "distance kept from the joint limits", "rad", low=0.0, high=0.3)
-    rest_rate: float = setting(0.2, "speed of the pull towards home in the null space", "rad/s", low=0.0, high=2.0)
+    rest_rate: float = setting(
+        0.2, "speed of the pull towards home in the null space", "rad/s", low=0.0, high=2.0
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -56,16 +65,20 @@ class Kinematics:
         return position, Rotation.from_matrix(rotation).as_quat()
 
     def solve(self, q0: Array, position: Array, quaternion_xyzw: Array) -> Array:
-        """Joint positions near ``q0`` whose tool pose is nearest the target. Shapes (n, J), (n, 3), (n, 4) -> (n, J).
+        """Joint positions near ``q0`` whose tool pose is nearest the target. Shapes (n, J), (n, 3), (n, 4) ->
+        (n, J).
 
         A target out of reach gives the nearest pose found within the joint limits; check with ``forward``.
         """
         rotation = Rotation.from_quat(quaternion_xyzw).as_matrix()
         start = np.asarray(q0, dtype=float)
-        return self._solve(start, np.asarray(position, dtype=float), rotation, start, self.config.far_iterations)
+        return self._solve(
+            start, np.asarray(position, dtype=float), rotation, start, self.config.far_iterations
+        )
 
     def chunk_to_joints(self, q0: Array, chunk: Array) -> tuple[Array, Array]:
-        """Joint targets (n, 8, J) and gripper openings (n, 8) of action chunks (n, 8, 7) begun at ``q0`` (n, J).
+        """Joint targets (n, 8, J) and gripper openings (n, 8) of action chunks (n, 8, 7) begun at ``q0`` (n,
+        J).
 
         Each target is within joint limits and reachable from the one before at the joint velocity limits.
         """
@@ -79,10 +92,15 @@ class Kinematics:
         reach = self.config.rest_rate * CONTROL_PERIOD * np.arange(1, CHUNK_STEPS + 1)[None, :, None]
         rest = start + np.clip(self._home - start, -reach, reach)
         flat = self._solve(
-            start.reshape(-1, joints), goal.reshape(-1, 3), goal_rotation.reshape(-1, 3, 3), rest.reshape(-1, joints),
+            start.reshape(-1, joints),
+            goal.reshape(-1, 3),
+            goal_rotation.reshape(-1, 3, 3),
+            rest.reshape(-1, joints),
             self.config.iterations,
         )
-        return self._limit_velocity(q0, flat.reshape(n, CHUNK_STEPS, joints)), np.clip(chunk[..., 6], 0.0, 1.0)
+        return self._limit_velocity(q0, flat.reshape(n, CHUNK_STEPS, joints)), np.clip(
+            chunk[..., 6], 0.0, 1.0
+        )
 
     def _limit_velocity(self, q0: Array, targets: Array) -> Array:
         most = np.array(self.robot.velocity) * CONTROL_PERIOD
@@ -115,7 +133,8 @@ class Kinematics:
         return np.ascontiguousarray(position.T), np.ascontiguousarray(rotation.transpose(2, 0, 1))
 
     def _forward(self, q: Array) -> tuple[Array, Array, Array, Array]:
-        """Tool position (3, n) and rotation (3, 3, n), joint anchors and axes (J, 3, n), at joint positions (J, n).
+        """Tool position (3, n) and rotation (3, 3, n), joint anchors and axes (J, 3, n), at joint positions
+        (J, n).
 
         Rows last: every operation runs over all rows at once, and no row's rounding depends on another's.
         """
@@ -134,7 +153,8 @@ class Kinematics:
 
 
 def _combine(columns: Sequence[Array], weights: Array) -> Array:
-    """Weighted sum of arrays; terms of weight 0, of which joint frames at right angles have many, cost nothing."""
+    """Weighted sum of arrays; terms of weight 0, of which joint frames at right angles have many, cost
+    nothing."""
     total = None
     for column, weight in zip(columns, weights, strict=True):
         if weight:
@@ -145,15 +165,22 @@ def _combine(columns: Sequence[Array], weights: Array) -> Array:
 
 def _cross(a: Array, b: Array) -> Array:
     """Cross product along the second axis. Shapes (J, 3, n)."""
-    return np.stack([a[:, 1] * b[:, 2] - a[:, 2] * b[:, 1], a[:, 2] * b[:, 0] - a[:, 0] * b[:, 2],
-                     a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]], axis=1)
+    return np.stack(
+        [
+            a[:, 1] * b[:, 2] - a[:, 2] * b[:, 1],
+            a[:, 2] * b[:, 0] - a[:, 0] * b[:, 2],
+            a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0],
+        ],
+        axis=1,
+    )
 
 
 def _rotation_error(now: Array, goal: Array) -> Array:
-    """Rotation vector [rad], base axes, that turns ``now`` into ``goal`` (less than half a turn). (3, 3, n) -> (3, n).
+    """Rotation vector [rad], base axes, that turns ``now`` into ``goal`` (less than half a turn). (3, 3, n)
+    -> (3, n).
 
-    Of R = goal now^T, twice the axis times the sine is the sum over columns of now x goal, and trace R the sum of
-    their scalar products.
+    Of R = goal now^T, twice the axis times the sine is the sum over columns of now x goal, and trace R the
+    sum of their scalar products.
     """
     axis = sum(_cross(now[None, :, k], goal[None, :, k])[0] for k in range(3)) / 2
     sine = np.sqrt((axis * axis).sum(axis=0))
@@ -162,9 +189,11 @@ def _rotation_error(now: Array, goal: Array) -> Array:
 
 
 def _solve_positive(a: Array, b: Array) -> Array:
-    """Solve ``a x = b`` for n symmetric positive definite systems by Cholesky. Shapes (m, m, n), (m, n) -> (m, n).
+    """Solve ``a x = b`` for n symmetric positive definite systems by Cholesky. Shapes (m, m, n), (m, n) ->
+    (m, n).
 
-    Loops over the small size and vectorises over the systems: several times faster than ``np.linalg.solve`` on a stack.
+    Loops over the small size and vectorises over the systems: several times faster than ``np.linalg.solve``
+    on a stack.
     """
     m = len(b)
     factor, y, x = np.zeros_like(a), np.empty_like(b), np.empty_like(b)
@@ -178,7 +207,8 @@ def _solve_positive(a: Array, b: Array) -> Array:
 
 
 def _chain(robot: RobotDescription) -> tuple[Array, Array, Array, Array]:
-    """Fixed transforms before each joint (J, 3), (J, 3, 3) and from the last joint to the tool, read once from the MJCF.
+    """Fixed transforms before each joint (J, 3), (J, 3, 3) and from the last joint to the tool, read once
+    from the MJCF.
 
     Each joint frame is turned so that its axis is z.
     """
@@ -199,7 +229,9 @@ def _chain(robot: RobotDescription) -> tuple[Array, Array, Array, Array]:
             position, rotation = -align.inv().apply(model.jnt_pos[joint]), align.inv().as_matrix()
     tool, turn = _compose(position, rotation, site.pos, site.quat)
     # right angles come out of quaternions with errors of 1e-16, where exact zeros save work
-    return tuple(np.where(np.abs(part) < 1e-12, 0.0, part) for part in map(np.array, (offsets, turns, tool, turn)))  # type: ignore[return-value]
+    return tuple(
+        np.where(np.abs(part) < 1e-12, 0.0, part) for part in map(np.array, (offsets, turns, tool, turn))
+    )  # type: ignore[return-value]
 
 
 def _compose(position: Array, rotation: Array, offset: Array, quaternion_wxyz: Array) -> tuple[Array, Array]:

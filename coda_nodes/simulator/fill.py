@@ -1,4 +1,5 @@
-"""Writes a specification into the model fields of one simulation: which slot each entity takes, and every number."""
+"""Writes a specification into the model fields of one simulation: which slot each entity takes, and every
+number."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ import mujoco
 import numpy as np
 
 from coda_nodes.simulator.scene import (
-    ENTITY_SLOTS, MOVABLE_BITS, ROLLING, TORSION, WORLD_BIT, SceneModel, Slot,
+    ENTITY_SLOTS,
+    MOVABLE_BITS,
+    ROLLING,
+    TORSION,
+    WORLD_BIT,
+    SceneModel,
+    Slot,
 )
 from coda_nodes.world.colors import rgba
 from coda_nodes.world.errors import SimulationError
@@ -16,9 +23,25 @@ from coda_nodes.world.fixtures import Part, bin_parts, drawer_parts, knob_parts,
 from coda_nodes.world.spec import EnvironmentSpec, FixtureSpec, ObjectSpec
 
 MODEL_FIELDS = (
-    "body_pos", "body_quat", "body_mass", "body_inertia", "body_gravcomp", "body_contype", "body_conaffinity",
-    "geom_type", "geom_size", "geom_pos", "geom_contype", "geom_conaffinity", "geom_friction", "geom_rgba",
-    "dof_damping", "dof_frictionloss", "jnt_range", "tree_sleep_policy", "opt.gravity",
+    "body_pos",
+    "body_quat",
+    "body_mass",
+    "body_inertia",
+    "body_gravcomp",
+    "body_contype",
+    "body_conaffinity",
+    "geom_type",
+    "geom_size",
+    "geom_pos",
+    "geom_contype",
+    "geom_conaffinity",
+    "geom_friction",
+    "geom_rgba",
+    "dof_damping",
+    "dof_frictionloss",
+    "jnt_range",
+    "tree_sleep_policy",
+    "opt.gravity",
 )
 """Everything in which simulations of one family differ."""
 KNOB_GRIP_COLOR = (0.2, 0.2, 0.22, 1.0)
@@ -28,7 +51,9 @@ Fields = Mapping[str, np.ndarray]
 
 def model_fields(model: mujoco.MjModel) -> dict[str, np.ndarray]:
     """The fields of a plain model, to be filled like one simulation of a batch."""
-    return {name: model.opt.gravity if name == "opt.gravity" else getattr(model, name) for name in MODEL_FIELDS}
+    return {
+        name: model.opt.gravity if name == "opt.gravity" else getattr(model, name) for name in MODEL_FIELDS
+    }
 
 
 def slot_kind(entity: ObjectSpec | FixtureSpec) -> str:
@@ -45,8 +70,10 @@ def assign(scene: SceneModel, spec: EnvironmentSpec) -> list[int]:
         SimulationError: another family or robot than the scene's, or more entities of a kind than it holds.
     """
     if spec.family != scene.family or spec.robot != scene.robot.name:
-        raise SimulationError(f"specification of family {spec.family!r}, robot {spec.robot!r} given to a simulator "
-                              f"of {scene.family!r}, {scene.robot.name!r}")
+        raise SimulationError(
+            f"specification of family {spec.family!r}, robot {spec.robot!r} given to a simulator "
+            f"of {scene.family!r}, {scene.robot.name!r}"
+        )
     free: dict[str, list[int]] = {}
     for index, slot in enumerate(scene.slots):
         free.setdefault(slot.kind, []).append(index)
@@ -55,7 +82,9 @@ def assign(scene: SceneModel, spec: EnvironmentSpec) -> list[int]:
         kind = slot_kind(entity)
         if not free.get(kind):
             most = sum(slot.kind == kind for slot in scene.slots)
-            raise SimulationError(f"{entity.name!r} is one {kind} too many: family {spec.family!r} holds {most}")
+            raise SimulationError(
+                f"{entity.name!r} is one {kind} too many: family {spec.family!r} holds {most}"
+            )
         chosen.append(free[kind].pop(0))
     return chosen
 
@@ -74,16 +103,18 @@ def fill(scene: SceneModel, fields: Fields, spec: EnvironmentSpec, slots: Sequen
 
 
 def start_position(scene: SceneModel, spec: EnvironmentSpec, slots: Sequence[int], qpos: np.ndarray) -> None:
-    """Write the positions of robot, objects and joints at the start into ``qpos`` (nq,). Raises SimulationError when
-    the arm's start has another number of joints or lies outside their limits."""
+    """Write the positions of robot, objects and joints at the start into ``qpos`` (nq,). Raises
+    SimulationError when the arm's start has another number of joints or lies outside their limits."""
     start, robot = np.array(spec.robot_start.joint_positions), scene.robot
     if start.shape != (robot.joints,):
         raise SimulationError(f"robot_start has {start.size} joints, {robot.name} has {robot.joints}")
     outside = (start < np.array(robot.lower)) | (start > np.array(robot.upper))
     if outside.any():
         joint = int(np.argmax(outside))
-        raise SimulationError(f"robot_start {robot.joint_names[joint]} = {start[joint]:.4f} rad, limits "
-                              f"{robot.lower[joint]} to {robot.upper[joint]}")
+        raise SimulationError(
+            f"robot_start {robot.joint_names[joint]} = {start[joint]:.4f} rad, limits "
+            f"{robot.lower[joint]} to {robot.upper[joint]}"
+        )
     qpos[scene.arm_qpos] = start
     qpos[scene.finger_qpos] = robot.gripper_command(np.array(spec.robot_start.gripper_opening))
     for entity, index in zip(spec.entities, slots, strict=True):
@@ -102,7 +133,8 @@ def wxyz(quaternion_xyzw: Sequence[float]) -> tuple[float, float, float, float]:
 
 
 def entity_arrays(specs: Sequence[EnvironmentSpec]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Half extents (n, K, 3), joint ranges (n, K, 2) and presence (n, K) of the entities of specifications."""
+    """Half extents (n, K, 3), joint ranges (n, K, 2) and presence (n, K) of the entities of
+    specifications."""
     half, ranges = np.zeros((len(specs), ENTITY_SLOTS, 3)), np.zeros((len(specs), ENTITY_SLOTS, 2))
     present = np.zeros((len(specs), ENTITY_SLOTS), dtype=bool)
     for i, spec in enumerate(specs):
@@ -115,7 +147,9 @@ def entity_arrays(specs: Sequence[EnvironmentSpec]) -> tuple[np.ndarray, np.ndar
 
 def _fill_movable(fields: Fields, slot: Slot, entity: ObjectSpec, friction_scale: float) -> None:
     part = Part("body", (0.0, 0.0, 0.0), entity.half_extents, entity.shape)
-    _fill_geom(fields, slot.geoms[0], part, rgba(entity.color), entity.friction * friction_scale, MOVABLE_BITS)
+    _fill_geom(
+        fields, slot.geoms[0], part, rgba(entity.color), entity.friction * friction_scale, MOVABLE_BITS
+    )
     fields["body_contype"][slot.body], fields["body_conaffinity"][slot.body] = MOVABLE_BITS
     fields["body_mass"][slot.body] = entity.mass
     fields["body_inertia"][slot.body] = inertia(entity.shape, entity.half_extents, entity.mass)
@@ -141,14 +175,16 @@ def _fill_fixture(fields: Fields, slot: Slot, entity: FixtureSpec, damping_scale
     make = drawer_parts if slot.kind == "drawer" else knob_parts
     still, moving = make(entity.half_extents)
     color = rgba(entity.color)
-    shade = tuple(0.8 * part for part in color[:3]) + (1.0,)
+    shade = (*(0.8 * part for part in color[:3]), 1.0)
     friction = float(fields["geom_friction"][slot.geoms[0], 0])
     for geom, part in zip(slot.geoms, still, strict=True):
         _fill_geom(fields, geom, part, shade, friction, (0, WORLD_BIT))
     for geom, part in zip(slot.moving_geoms, moving, strict=True):
         grip = geom == slot.grip_geom
         # a handle is made to be gripped: its own friction, well above the pads'
-        _fill_geom(fields, geom, part, KNOB_GRIP_COLOR if grip else color, 1.0 if grip else friction, (0, WORLD_BIT))
+        _fill_geom(
+            fields, geom, part, KNOB_GRIP_COLOR if grip else color, 1.0 if grip else friction, (0, WORLD_BIT)
+        )
     _place(fields, slot.body, entity, (0, WORLD_BIT))
     moved = slot.moving_body
     fields["body_pos"][moved], fields["body_quat"][moved] = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
@@ -166,7 +202,12 @@ def _place(fields: Fields, body: int, entity: ObjectSpec | FixtureSpec, bits: tu
 
 
 def _fill_geom(
-    fields: Fields, geom: int, part: Part, color: Sequence[float], friction: float, bits: tuple[int, int],
+    fields: Fields,
+    geom: int,
+    part: Part,
+    color: Sequence[float],
+    friction: float,
+    bits: tuple[int, int],
 ) -> None:
     half = part.half_extents
     fields["geom_type"][geom] = GEOM_TYPES[part.shape]

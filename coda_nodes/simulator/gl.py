@@ -22,12 +22,16 @@ PROBE_SECONDS = 30.0
 
 
 def works(backend: str) -> bool:
-    """Whether a context of ``backend`` can be made. Tried in a process of its own: OpenGL keeps the first platform it
-    is given, and a broken driver may end the process."""
+    """Whether a context of ``backend`` can be made. Tried in a process of its own: OpenGL keeps the first
+    platform it is given, and a broken driver may end the process."""
     environment = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
     try:
         probe = subprocess.run(
-            [sys.executable, "-c", _PROBE.format(backend)], env=environment, capture_output=True, timeout=PROBE_SECONDS, check=False,
+            [sys.executable, "-c", _PROBE.format(backend)],
+            env=environment,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False
@@ -48,7 +52,9 @@ def find_backend() -> str:
         if works(backend):
             log.info("drawing with %s", backend)
             return backend
-    raise NotAvailableError(f"no off-screen OpenGL works ({asked or 'EGL and OSMesa tried'}); install {PACKAGES}")
+    raise NotAvailableError(
+        f"no off-screen OpenGL works ({asked or 'EGL and OSMesa tried'}); install {PACKAGES}"
+    )
 
 
 def make_context(backend: str, width: int, height: int) -> Any:

@@ -29,15 +29,21 @@ class SceneReader:
     """
 
     def __init__(
-        self, scene: SceneModel, batch: Batch, specs: Sequence[EnvironmentSpec], slots: Sequence[Sequence[int]],
+        self,
+        scene: SceneModel,
+        batch: Batch,
+        specs: Sequence[EnvironmentSpec],
+        slots: Sequence[Sequence[int]],
         arrays: tuple[Array, Array, NDArray[np.bool_]],
     ) -> None:
         self._scene, self._n = scene, len(specs)
         self._half, self._ranges, self._present = arrays
         self._names = tuple(spec.entity_names for spec in specs)
         self._instructions = tuple(spec.instruction for spec in specs)
-        self._arrays = {name: batch.bind(name) for name in
-                        ("time", "qpos", "qvel", "site_xpos", "xpos", "xquat", "geom_xpos", "sensordata")}
+        self._arrays = {
+            name: batch.bind(name)
+            for name in ("time", "qpos", "qvel", "site_xpos", "xpos", "xquat", "geom_xpos", "sensordata")
+        }
         site = scene.model.site(scene.robot.tool_site)
         self._tool_body, self._tool_turn = int(site.bodyid[0]), np.roll(site.quat, -1)
         chosen = np.zeros((len(specs), ENTITY_SLOTS), dtype=int)
@@ -94,20 +100,33 @@ class SceneReader:
         value = np.zeros(self._present.shape)
         value[self._jointed] = a["qpos"].ravel()[self._joint_qpos]
         return SceneState(
-            joint_positions=self.arm_positions(), gripper_opening=opening,
-            tool_position_base=a["site_xpos"][:n, self._scene.tool_site].copy(), tool_quaternion_xyzw=self._tool_quaternion(n),
-            entity_position_base=position, entity_quaternion_xyzw=quaternion, entity_half_extents=self._half,
-            entity_joint_value=value, entity_joint_range=self._ranges, present=self._present, entity_names=self._names,
-            instructions=self._instructions, entity_linear_velocity=self._velocity(quaternion), grasped=grasped,
-            touched=sensed[self._robot], contact=sensed[self._pair], on_table=sensed[self._table] | self._standing,
+            joint_positions=self.arm_positions(),
+            gripper_opening=opening,
+            tool_position_base=a["site_xpos"][:n, self._scene.tool_site].copy(),
+            tool_quaternion_xyzw=self._tool_quaternion(n),
+            entity_position_base=position,
+            entity_quaternion_xyzw=quaternion,
+            entity_half_extents=self._half,
+            entity_joint_value=value,
+            entity_joint_range=self._ranges,
+            present=self._present,
+            entity_names=self._names,
+            instructions=self._instructions,
+            entity_linear_velocity=self._velocity(quaternion),
+            grasped=grasped,
+            touched=sensed[self._robot],
+            contact=sensed[self._pair],
+            on_table=sensed[self._table] | self._standing,
             time=a["time"][:n].reshape(n).copy(),
         )
 
     def _tool_quaternion(self, n: int) -> Array:
-        """Shape (n, 4); of q and -q the one whose larger of x and w is positive, so that a tool pointing down keeps
-        its sign."""
+        """Shape (n, 4); of q and -q the one whose larger of x and w is positive, so that a tool pointing down
+        keeps its sign."""
         quaternion = quaternion_multiply(self._arrays["xquat"][:n, self._tool_body][:, XYZW], self._tool_turn)
-        lead = np.where(np.abs(quaternion[:, 0]) > np.abs(quaternion[:, 3]), quaternion[:, 0], quaternion[:, 3])
+        lead = np.where(
+            np.abs(quaternion[:, 0]) > np.abs(quaternion[:, 3]), quaternion[:, 0], quaternion[:, 3]
+        )
         return quaternion * np.where(lead < 0, -1.0, 1.0)[:, None]
 
     def _poses(self, n: int) -> tuple[Array, Array]:

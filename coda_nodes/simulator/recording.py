@@ -43,7 +43,8 @@ class Tape:
         return self._states[-1]
 
     def add(self, chunks: Array, sent: Mask, result: StepResult) -> None:
-        """Record chunks (n, 8, 7) just executed; ``sent`` (n,) is False for environments that were over before."""
+        """Record chunks (n, 8, 7) just executed; ``sent`` (n,) is False for environments that were over
+        before."""
         self._chunks.append(np.where(sent[:, None, None], chunks, 0.0))
         self._sent.append(sent.copy())
         self._executed.append(result.executed)
@@ -52,15 +53,28 @@ class Tape:
 
     def episodes(self, seeds: Sequence[int], actor: str, variants: Sequence[str]) -> list[Episode]:
         """Cut the record into one episode per environment."""
-        columns = {f.name: np.stack([getattr(state, f.name) for state in self._states])
-                   for f in fields(SceneState) if f.name not in ("entity_names", "instructions")}
+        columns = {
+            f.name: np.stack([getattr(state, f.name) for state in self._states])
+            for f in fields(SceneState)
+            if f.name not in ("entity_names", "instructions")
+        }
         n = len(self._simulator.specs)
         chunks = np.array(self._chunks).reshape(-1, n, CHUNK_STEPS, ACTION_SIZE)
         executed = np.array(self._executed, dtype=int).reshape(-1, n)
-        return [self._episode(i, columns, chunks[:, i], executed[:, i], seeds[i], actor, variants[i]) for i in range(n)]
+        return [
+            self._episode(i, columns, chunks[:, i], executed[:, i], seeds[i], actor, variants[i])
+            for i in range(n)
+        ]
 
     def _episode(
-        self, i: int, columns: dict[str, Array], chunks: Array, executed: NDArray[np.int_], seed: int, actor: str, variant: str,
+        self,
+        i: int,
+        columns: dict[str, Array],
+        chunks: Array,
+        executed: NDArray[np.int_],
+        seed: int,
+        actor: str,
+        variant: str,
     ) -> Episode:
         simulator, spec = self._simulator, self._simulator.specs[i]
         length = int(sum(sent[i] for sent in self._sent))
@@ -68,16 +82,29 @@ class Tape:
         outcome: Outcome = "invalid" if reason else "success" if simulator.success[i] else "failure"
         truths = [part[i, : executed[k], : len(names)] for k, part in enumerate(self._predicates[:length])]
         width = simulator.snapshot_width(i)
-        physics = np.stack([part[i, :width] for part in self._physics[: length + 1]]) if self._physics else None
+        physics = (
+            np.stack([part[i, :width] for part in self._physics[: length + 1]]) if self._physics else None
+        )
         states = SceneState(
             **{name: values[: length + 1, i] for name, values in columns.items()},
-            entity_names=(spec.entity_names,) * (length + 1), instructions=(spec.instruction,) * (length + 1),
+            entity_names=(spec.entity_names,) * (length + 1),
+            instructions=(spec.instruction,) * (length + 1),
         )
         return Episode(
-            spec=spec, seed=seed, actor=actor, outcome=outcome, steps=int(executed.sum()), reason=reason, states=states,
-            chunks=chunks[:length], executed=executed[:length], predicate_names=names,
-            predicates=np.concatenate([*truths, np.zeros((0, len(names)), bool)]), physics_states=physics,
-            versions=versions(), variant=variant,
+            spec=spec,
+            seed=seed,
+            actor=actor,
+            outcome=outcome,
+            steps=int(executed.sum()),
+            reason=reason,
+            states=states,
+            chunks=chunks[:length],
+            executed=executed[:length],
+            predicate_names=names,
+            predicates=np.concatenate([*truths, np.zeros((0, len(names)), bool)]),
+            physics_states=physics,
+            versions=versions(),
+            variant=variant,
         )
 
     def _look(self) -> None:

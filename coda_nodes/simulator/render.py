@@ -1,4 +1,5 @@
-"""Pictures of scenes: from primitive geometry, without multisampling and shadows, at the cameras of a specification."""
+"""Pictures of scenes: from primitive geometry, without multisampling and shadows, at the cameras of a
+specification."""
 
 from __future__ import annotations
 
@@ -42,11 +43,16 @@ class Renderer:
         self._free = weakref.finalize(self, _free, self._stages, self._context)
 
     def render(
-        self, spec: EnvironmentSpec, state: SceneState | NDArray[np.float64] | None = None, camera: str = "", row: int = 0,
+        self,
+        spec: EnvironmentSpec,
+        state: SceneState | NDArray[np.float64] | None = None,
+        camera: str = "",
+        row: int = 0,
     ) -> Image:
         """Picture of a scene from one of its cameras (the first by default).
 
-        ``state``: a scene state (of which ``row`` is drawn), one row of a simulator snapshot, or None for the start.
+        ``state``: a scene state (of which ``row`` is drawn), one row of a simulator snapshot, or None for the
+        start.
         Raises SimulationError that lists the cameras there are.
         """
         self._context.make_current()
@@ -68,7 +74,8 @@ def _free(stages: dict[tuple[str, str], _Stage], context: Any) -> None:
 
 
 class _Stage:
-    """The model of one family, its buffers, and what it looked like before any specification was filled in."""
+    """The model of one family, its buffers, and what it looked like before any specification was filled
+    in."""
 
     def __init__(self, scene: SceneModel, width: int, height: int) -> None:
         self._scene, self._model = scene, scene.model
@@ -105,7 +112,14 @@ class _Stage:
     def draw(self, camera: CameraSpec, option: mujoco.MjvOption) -> Image:
         self._model.vis.global_.fovy = camera.fov_y
         mujoco.mjv_updateScene(
-            self._model, self._data, option, None, _free_camera(camera), mujoco.mjtCatBit.mjCAT_ALL, self._geometry)
+            self._model,
+            self._data,
+            option,
+            None,
+            _free_camera(camera),
+            mujoco.mjtCatBit.mjCAT_ALL,
+            self._geometry,
+        )
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._buffers)
         mujoco.mjr_render(self._view, self._geometry, self._buffers)
         mujoco.mjr_readPixels(self._picture, None, self._view, self._buffers)
@@ -136,7 +150,12 @@ def _free_camera(spec: CameraSpec) -> mujoco.MjvCamera:
 
 
 def _place(
-    scene: SceneModel, spec: EnvironmentSpec, slots: Sequence[int], state: SceneState, row: int, qpos: NDArray[np.float64],
+    scene: SceneModel,
+    spec: EnvironmentSpec,
+    slots: Sequence[int],
+    state: SceneState,
+    row: int,
+    qpos: NDArray[np.float64],
 ) -> None:
     """Positions of a plain model from what a scene state tells."""
     qpos[scene.arm_qpos] = state.joint_positions[row]

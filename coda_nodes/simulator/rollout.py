@@ -25,8 +25,9 @@ MEMORY = 0.5
 
 
 class ChunkNoise:
-    """Disturbs executed chunks as a person nudging the arm would: an offset that grows over the chunk to a standard
-    deviation of ``size`` [m] and persists in part (after Laskey et al. 2017, DART). One stream per episode."""
+    """Disturbs executed chunks as a person nudging the arm would: an offset that grows over the chunk to a
+    standard deviation of ``size`` [m] and persists in part (after Laskey et al. 2017, DART). One stream per
+    episode."""
 
     def __init__(self, size: float, seeds: Sequence[int]) -> None:
         self._size = size
@@ -45,27 +46,36 @@ class ChunkNoise:
 
 
 def rollout(
-    simulator: BatchSimulator, specs: Sequence[EnvironmentSpec], seeds: Sequence[int], actor: RolloutActor,
-    execute: int = CHUNK_STEPS, noise: float | None = None, record_physics: bool = False,
-    start_states: Sequence[Array | None] | None = None, variants: Sequence[str] | None = None,
+    simulator: BatchSimulator,
+    specs: Sequence[EnvironmentSpec],
+    seeds: Sequence[int],
+    actor: RolloutActor,
+    execute: int = CHUNK_STEPS,
+    noise: float | None = None,
+    record_physics: bool = False,
+    start_states: Sequence[Array | None] | None = None,
+    variants: Sequence[str] | None = None,
 ) -> list[Episode]:
     """Run one episode per specification, as many at a time as the simulator holds.
 
     Args:
         seeds: one per episode; decide the noise.
         execute: actions executed of each chunk before the actor is asked again, 1 to 8.
-        noise: standard deviation of the displacement added to executed chunks [m]; the clean chunks are recorded.
-        record_physics: keep the full physics state at each chunk boundary.
+        noise: standard deviation of the displacement added to executed chunks [m]; the clean chunks are
+        recorded. record_physics: keep the full physics state at each chunk boundary.
         start_states: physics states to start from instead of the reset, one row per episode or None.
         variants: ``Episode.variant``; by default what ``execute`` and ``noise`` make of it.
 
     Raises:
-        SimulationError: lists of different lengths, ``execute`` out of range, a specification the simulator refuses.
+        SimulationError: lists of different lengths, ``execute`` out of range, a specification the simulator
+        refuses.
     """
     starts = list(start_states) if start_states is not None else [None] * len(specs)
     names = list(variants) if variants is not None else [variant(execute, noise)] * len(specs)
     if not len(specs) == len(seeds) == len(starts) == len(names):
-        raise SimulationError(f"{len(specs)} specifications, {len(seeds)} seeds, {len(starts)} starts, {len(names)} variants")
+        raise SimulationError(
+            f"{len(specs)} specifications, {len(seeds)} seeds, {len(starts)} starts, {len(names)} variants"
+        )
     if not 1 <= execute <= CHUNK_STEPS:
         raise SimulationError(f"execute = {execute}, expected 1 to {CHUNK_STEPS}")
     episodes: list[Episode] = []
@@ -78,14 +88,23 @@ def rollout(
 
 def variant(execute: int = CHUNK_STEPS, noise: float | None = None, start: str = "") -> str:
     """How an episode is run where not in the plain way; part of its identity."""
-    parts = [f"execute={execute}" if execute != CHUNK_STEPS else "", f"noise={noise:g}" if noise else "",
-             f"start={start}" if start else ""]
+    parts = [
+        f"execute={execute}" if execute != CHUNK_STEPS else "",
+        f"noise={noise:g}" if noise else "",
+        f"start={start}" if start else "",
+    ]
     return " ".join(filter(None, parts))
 
 
 def _run(
-    simulator: BatchSimulator, specs: Sequence[EnvironmentSpec], seeds: Sequence[int], actor: RolloutActor,
-    execute: int, noise: float | None, record_physics: bool, starts: Sequence[Array | None],
+    simulator: BatchSimulator,
+    specs: Sequence[EnvironmentSpec],
+    seeds: Sequence[int],
+    actor: RolloutActor,
+    execute: int,
+    noise: float | None,
+    record_physics: bool,
+    starts: Sequence[Array | None],
 ) -> Tape:
     simulator.reset(specs)
     for row, start in enumerate(starts):

@@ -1,8 +1,8 @@
 """One compiled MuJoCo model per family that holds every slot a specification may fill.
 
-Simulations differ only in per-simulation model fields (pose, size, type, mass, friction, colour ...), so that a reset
-writes a few arrays instead of compiling. Slots a specification leaves empty are parked far away, asleep, without
-contacts and without gravity.
+Simulations differ only in per-simulation model fields (pose, size, type, mass, friction, colour ...), so that
+a reset writes a few arrays instead of compiling. Slots a specification leaves empty are parked far away,
+asleep, without contacts and without gravity.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from coda_nodes.simulator.sensors import ContactSensors, add_sensors, addresses
 from coda_nodes.world.action import CONTROL_PERIOD
 from coda_nodes.world.errors import SimulationError, unknown
 from coda_nodes.world.robots import RobotDescription
@@ -21,7 +22,8 @@ SUBSTEPS = 12
 TIMESTEP = CONTROL_PERIOD / SUBSTEPS
 """[s]"""
 ENTITY_SLOTS = 8
-"""Entity slots K of every scene state, equal for all families, so that episodes of different families can be joined."""
+"""Entity slots K of every scene state, equal for all families, so that episodes of different families can be
+joined."""
 WORLD_BIT, MOVABLE_BIT, ROBOT_BIT = 1, 2, 4
 MOVABLE_BITS = (WORLD_BIT | MOVABLE_BIT, MOVABLE_BIT | ROBOT_BIT)
 """contype and conaffinity of a movable object: meets the world, its like, and the robot."""
@@ -83,20 +85,6 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class ContactSensors:
-    """Addresses in ``sensordata`` of the counts of contacts; the last address, which stays 0, stands for none."""
-
-    left: np.ndarray
-    """Slot against the left pad. Shape (B,)."""
-    right: np.ndarray
-    robot: np.ndarray
-    table: np.ndarray
-    pair: np.ndarray
-    """Slot against slot. Shape (B, B)."""
-    none: int
-
-
-@dataclass(frozen=True)
 class SceneModel:
     """The compiled model of a family and where its parts are."""
 
@@ -111,7 +99,8 @@ class SceneModel:
     gripper_ctrl: int
     tool_site: int
     velocity_gain: np.ndarray
-    """Time by which a set point leads for its velocity to be fed forward: damping over stiffness [s]. Shape (J,)."""
+    """Time by which a set point leads for its velocity to be fed forward: damping over stiffness [s]. Shape
+    (J,)."""
 
 
 def build_scene(family: str, robot: RobotDescription) -> SceneModel:
@@ -126,18 +115,24 @@ def build_scene(family: str, robot: RobotDescription) -> SceneModel:
         name = f"{kind}{number}"
         _add_slot(spec, kind, name, number)
         names.append((kind, name))
-    table = _add_sensors(spec, robot, names)
+    table = add_sensors(spec, robot, names)
     model = spec.compile()
     slots = tuple(_index(model, kind, name) for kind, name in names)
     for slot in slots:
         _park(model, slot)
     arm = np.array([model.actuator(name).id for name in robot.actuator_names])
     return SceneModel(
-        family=family, robot=robot, model=model, slots=slots, sensors=_addresses(table, len(slots)),
+        family=family,
+        robot=robot,
+        model=model,
+        slots=slots,
+        sensors=addresses(table, len(slots)),
         arm_qpos=np.array([model.joint(name).qposadr[0] for name in robot.joint_names]),
         finger_qpos=np.array([model.joint(name).qposadr[0] for name in robot.finger_joints]),
-        arm_ctrl=arm, velocity_gain=-model.actuator_biasprm[arm, 2] / model.actuator_gainprm[arm, 0],
-        gripper_ctrl=int(model.actuator(robot.gripper_actuator).id), tool_site=int(model.site(robot.tool_site).id),
+        arm_ctrl=arm,
+        velocity_gain=-model.actuator_biasprm[arm, 2] / model.actuator_gainprm[arm, 0],
+        gripper_ctrl=int(model.actuator(robot.gripper_actuator).id),
+        tool_site=int(model.site(robot.tool_site).id),
     )
 
 
@@ -155,20 +150,55 @@ def _options(spec: mujoco.MjSpec) -> None:
 
 def _surroundings(spec: mujoco.MjSpec) -> None:
     world = spec.worldbody
-    surface = {"contype": 0, "conaffinity": WORLD_BIT, "friction": [TABLE_FRICTION, TORSION, ROLLING],
-               "solref": SOLREF, "solimp": SOLIMP, "condim": 3}
-    world.add_geom(name="table", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.65, 0.75, 0.02], pos=[0.45, 0, -0.02],
-                   rgba=[0.76, 0.70, 0.62, 1], **surface)
-    world.add_geom(name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[4, 4, 0.1], pos=[0, 0, -0.75],
-                   rgba=[0.45, 0.47, 0.5, 1], **surface)
-    world.add_light(name="light", type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, pos=[0.4, 0, 2], dir=[0, 0, -1], castshadow=False)
+    surface = {
+        "contype": 0,
+        "conaffinity": WORLD_BIT,
+        "friction": [TABLE_FRICTION, TORSION, ROLLING],
+        "solref": SOLREF,
+        "solimp": SOLIMP,
+        "condim": 3,
+    }
+    world.add_geom(
+        name="table",
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=[0.65, 0.75, 0.02],
+        pos=[0.45, 0, -0.02],
+        rgba=[0.76, 0.70, 0.62, 1],
+        **surface,
+    )
+    world.add_geom(
+        name="floor",
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        size=[4, 4, 0.1],
+        pos=[0, 0, -0.75],
+        rgba=[0.45, 0.47, 0.5, 1],
+        **surface,
+    )
+    world.add_light(
+        name="light",
+        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+        pos=[0.4, 0, 2],
+        dir=[0, 0, -1],
+        castshadow=False,
+    )
 
 
 def _geom(body: mujoco.MjsBody, name: str, bits: tuple[int, int] = (0, WORLD_BIT), **extra: object) -> None:
     # off-centre in the compiled model, so that the compiler does not fuse the frames of body and geometry
     settings = {"pos": [0.001, 0.002, 0.003], **extra}
-    body.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.02, 0.02, 0.02], contype=bits[0], conaffinity=bits[1],
-                  friction=[TABLE_FRICTION, TORSION, ROLLING], solref=SOLREF, solimp=SOLIMP, condim=3, mass=0, **settings)
+    body.add_geom(
+        name=name,
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=[0.02, 0.02, 0.02],
+        contype=bits[0],
+        conaffinity=bits[1],
+        friction=[TABLE_FRICTION, TORSION, ROLLING],
+        solref=SOLREF,
+        solimp=SOLIMP,
+        condim=3,
+        mass=0,
+        **settings,
+    )
 
 
 def _add_slot(spec: mujoco.MjSpec, kind: str, name: str, number: int) -> None:
@@ -192,8 +222,13 @@ def _add_moving(body: mujoco.MjsBody, kind: str, name: str) -> None:
     moving.sleep = mujoco.mjtSleepPolicy.mjSLEEP_ALLOWED
     slide = kind == "drawer"
     moving.add_joint(
-        name=f"{name}_joint", type=mujoco.mjtJoint.mjJNT_SLIDE if slide else mujoco.mjtJoint.mjJNT_HINGE,
-        axis=[-1, 0, 0] if slide else [0, 0, 1], limited=True, range=[0, 1], damping=1, frictionloss=0.1,
+        name=f"{name}_joint",
+        type=mujoco.mjtJoint.mjJNT_SLIDE if slide else mujoco.mjtJoint.mjJNT_HINGE,
+        axis=[-1, 0, 0] if slide else [0, 0, 1],
+        limited=True,
+        range=[0, 1],
+        damping=1,
+        frictionloss=0.1,
         armature=0.0 if slide else 1e-3,
     )
     for part in range(MOVING_PARTS[kind]):
@@ -205,42 +240,6 @@ def _inertia(body: mujoco.MjsBody, mass: float) -> None:
     body.inertia = [mass * 0.001] * 3
 
 
-def _add_sensors(spec: mujoco.MjSpec, robot: RobotDescription, names: list[tuple[str, str]]) -> dict[tuple, int]:
-    """Add one contact counter per pair that matters; return address by (what, slot[, slot])."""
-    table: dict[tuple, int] = {}
-    geom, tree = mujoco.mjtObj.mjOBJ_GEOM, mujoco.mjtObj.mjOBJ_XBODY
-
-    def count(key: tuple, kind1: int, name1: str, kind2: int, name2: str) -> None:
-        spec.add_sensor(name="_".join(map(str, key)), type=mujoco.mjtSensor.mjSENS_CONTACT, objtype=kind1, objname=name1,
-                        reftype=kind2, refname=name2, intprm=[1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND), 0, 1])
-        table[key] = len(table)
-
-    for i, (kind, name) in enumerate(names):
-        if kind == "marker":
-            continue
-        count(("robot", i), tree, robot.root_body, tree, name)
-        if kind in ("movable", "drawer", "knob"):
-            grip = {"movable": f"{name}_0", "drawer": f"{name}_moving_6", "knob": f"{name}_moving_0"}[kind]
-            for side, pad in zip(("left", "right"), robot.pad_bodies, strict=True):
-                count((side, i), mujoco.mjtObj.mjOBJ_BODY, pad, geom, grip)
-        if kind == "movable":
-            count(("table", i), geom, "table", geom, f"{name}_0")
-        for j, (other, other_name) in enumerate(names[:i]):
-            if other == "movable":
-                count(("pair", j, i), tree, other_name, tree, name)
-    return table
-
-
-def _addresses(table: dict[tuple, int], count: int) -> ContactSensors:
-    none = len(table)
-    of = lambda what: np.array([table.get((what, i), none) for i in range(count)])  # noqa: E731
-    pair = np.full((count, count), none)
-    for key, address in table.items():
-        if key[0] == "pair":
-            pair[key[1], key[2]] = pair[key[2], key[1]] = address
-    return ContactSensors(left=of("left"), right=of("right"), robot=of("robot"), table=of("table"), pair=pair, none=none)
-
-
 def _index(model: mujoco.MjModel, kind: str, name: str) -> Slot:
     geoms = tuple(int(model.geom(f"{name}_{part}").id) for part in range(PART_COUNTS[kind]))
     body = int(model.body(name).id)
@@ -248,10 +247,22 @@ def _index(model: mujoco.MjModel, kind: str, name: str) -> Slot:
         return Slot(kind, body, geoms)
     joint = model.joint(f"{name}_joint")
     moving = body if kind == "movable" else int(model.body(f"{name}_moving").id)
-    moving_geoms = () if kind == "movable" else tuple(int(model.geom(f"{name}_moving_{p}").id) for p in range(MOVING_PARTS[kind]))
+    moving_geoms = (
+        ()
+        if kind == "movable"
+        else tuple(int(model.geom(f"{name}_moving_{p}").id) for p in range(MOVING_PARTS[kind]))
+    )
     return Slot(
-        kind, body, geoms, moving, moving_geoms, int(joint.id), int(joint.qposadr[0]), int(joint.dofadr[0]),
-        int(model.body_treeid[moving]), moving_geoms[-1] if moving_geoms else -1,
+        kind,
+        body,
+        geoms,
+        moving,
+        moving_geoms,
+        int(joint.id),
+        int(joint.qposadr[0]),
+        int(joint.dofadr[0]),
+        int(model.body_treeid[moving]),
+        moving_geoms[-1] if moving_geoms else -1,
     )
 
 

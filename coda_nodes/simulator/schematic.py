@@ -25,11 +25,17 @@ CAPTION_HEIGHT = 22
 FONT = cv2.FONT_HERSHEY_SIMPLEX
 
 
-def schematic(spec: EnvironmentSpec, state: SceneState, width: int = 256, height: int = 256, row: int = 0) -> Image:
-    """Top view (x up, y left) over side view (y left, z up) of a scene state, entities as outlines of their boxes."""
+def schematic(
+    spec: EnvironmentSpec, state: SceneState, width: int = 256, height: int = 256, row: int = 0
+) -> Image:
+    """Top view (x up, y left) over side view (y left, z up) of a scene state, entities as outlines of their
+    boxes."""
     top, side = round(height * 0.62), height - round(height * 0.62)
     picture = np.full((height, width, 3), PAPER, dtype=np.uint8)
-    views = (_View((1, 0), (Y_RANGE, X_RANGE), width, top, 0), _View((1, 2), (Y_RANGE, Z_RANGE), width, side, top))
+    views = (
+        _View((1, 0), (Y_RANGE, X_RANGE), width, top, 0),
+        _View((1, 2), (Y_RANGE, Z_RANGE), width, side, top),
+    )
     for view in views:
         _draw_entities(picture, view, spec, state, row)
         _draw_tool(picture, view, state, row)
@@ -40,7 +46,9 @@ def schematic(spec: EnvironmentSpec, state: SceneState, width: int = 256, height
 class _View:
     """Orthographic projection on two world axes into a band of the picture; the first axis points left."""
 
-    def __init__(self, axes: tuple[int, int], ranges: tuple[Range, Range], width: int, height: int, top: int) -> None:
+    def __init__(
+        self, axes: tuple[int, int], ranges: tuple[Range, Range], width: int, height: int, top: int
+    ) -> None:
         self.axes, self._ranges, self._size, self._top = axes, ranges, (width, height), top
         self._scale = min(width / (ranges[0][1] - ranges[0][0]), height / (ranges[1][1] - ranges[1][0]))
 
@@ -48,7 +56,9 @@ class _View:
         """World points (m, 3) to pixels (m, 2)."""
         across = self._size[0] / 2 - (points[:, self.axes[0]] - np.mean(self._ranges[0])) * self._scale
         up = self._size[1] / 2 - (points[:, self.axes[1]] - np.mean(self._ranges[1])) * self._scale
-        return np.stack([across, np.clip(up, 0, self._size[1] - 1) + self._top], axis=1).round().astype(np.int32)
+        return (
+            np.stack([across, np.clip(up, 0, self._size[1] - 1) + self._top], axis=1).round().astype(np.int32)
+        )
 
 
 def _draw_entities(picture: Image, view: _View, spec: EnvironmentSpec, state: SceneState, row: int) -> None:
@@ -61,7 +71,10 @@ def _draw_entities(picture: Image, view: _View, spec: EnvironmentSpec, state: Sc
         if isinstance(entity, FixtureSpec):
             # the state tells where the grip is; the body stands where the specification put it
             cv2.circle(picture, view.pixels(centre[None])[0].tolist(), 3, INK, -1)
-            centre, turn = np.array(entity.pose.position), rotation_matrices(np.array(entity.pose.quaternion_xyzw))
+            centre, turn = (
+                np.array(entity.pose.position),
+                rotation_matrices(np.array(entity.pose.quaternion_xyzw)),
+            )
         points = centre + (corners * entity.half_extents) @ turn.T
         outline = cv2.convexHull(view.pixels(points))
         color = tuple(int(255 * part) for part in rgba(entity.color)[:3])
@@ -87,7 +100,8 @@ def _draw_tool(picture: Image, view: _View, state: SceneState, row: int) -> None
 
 
 class Painter:
-    """Draws with OpenGL where it works, else schematically; ``backend`` says which, ``reason`` why not the first."""
+    """Draws with OpenGL where it works, else schematically; ``backend`` says which, ``reason`` why not the
+    first."""
 
     def __init__(self, width: int = 256, height: int = 256) -> None:
         self._size = (width, height)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from coda_nodes.simulator.batch import PART_PERIOD, BatchSimulator
+from coda_nodes.simulator.batch import BatchSimulator
+from coda_nodes.simulator.physics import PART_PERIOD
 from coda_nodes.simulator.protocol import StepResult
 from coda_nodes.simulator.trajectory import Trajectory
 from coda_nodes.world.action import CHUNK_STEPS
@@ -52,7 +53,8 @@ class SingleSimulator:
         return self.state.observation()
 
     def reset(self, spec: EnvironmentSpec) -> SceneState:
-        """Load an environment; commands are forgotten. Raises SimulationError and keeps the old one when refused."""
+        """Load an environment; commands are forgotten. Raises SimulationError and keeps the old one when
+        refused."""
         key = (spec.family, spec.robot)
         batch = self._simulators.get(key) or BatchSimulator(spec.family, 1, spec.robot)
         state = batch.reset([spec])
@@ -62,25 +64,34 @@ class SingleSimulator:
         return state
 
     def step_chunk(self, chunk: Array, execute: int = CHUNK_STEPS) -> StepResult:
-        """Execute the first ``execute`` actions of a chunk (8, 7). Raises SimulationError, see ``BatchSimulator``."""
+        """Execute the first ``execute`` actions of a chunk (8, 7). Raises SimulationError, see
+        ``BatchSimulator``."""
         return self.batch.step_chunk(np.asarray(chunk, dtype=float)[None], execute)
 
     def command(self, positions: Array, times: Sequence[float]) -> None:
-        """Follow joint positions (m, J) [rad], each reached its time (m,) [s] from now, in place of what was commanded.
+        """Follow joint positions (m, J) [rad], each reached its time (m,) [s] from now, in place of what was
+        commanded.
 
         Raises:
-            SimulationError: wrong shape, times not positive and rising, positions not finite or beyond the limits.
+            SimulationError: wrong shape, times not positive and rising, positions not finite or beyond the
+            limits.
         """
         robot = self.batch.scene.robot
-        self._arm = Trajectory(self._time, self.batch.set_points[0], positions, times, robot.lower, robot.upper)
+        self._arm = Trajectory(
+            self._time, self.batch.set_points[0], positions, times, robot.lower, robot.upper
+        )
 
     def command_gripper(self, openings: Sequence[float], times: Sequence[float]) -> None:
-        """Follow gripper openings (m,) 0 to 1, each reached its time (m,) [s] from now. Raises SimulationError."""
+        """Follow gripper openings (m,) 0 to 1, each reached its time (m,) [s] from now. Raises
+        SimulationError."""
         now = self._opening()
-        self._gripper = Trajectory(self._time, now, np.asarray(openings, dtype=float)[:, None], times, (0.0,), (1.0,))
+        self._gripper = Trajectory(
+            self._time, now, np.asarray(openings, dtype=float)[:, None], times, (0.0,), (1.0,)
+        )
 
     def advance(self, now: float) -> int:
-        """Simulate up to wall time ``now`` [s] (monotonic) since the call before; return the parts stepped."""
+        """Simulate up to wall time ``now`` [s] (monotonic) since the call before; return the parts
+        stepped."""
         if self._clock is None:
             self._clock = now
         if now - self._clock > MOST_BEHIND:

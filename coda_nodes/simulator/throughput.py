@@ -1,5 +1,5 @@
-"""Measures control steps per CPU second: the batch simulator with everything in its loop, against a plain Python loop
-over ``mj_step`` of the same models with nothing but the physics, both doing the same motions."""
+"""Measures control steps per CPU second: the batch simulator with everything in its loop, against a plain
+Python loop over ``mj_step`` of the same models with nothing but the physics, both doing the same motions."""
 
 from __future__ import annotations
 
@@ -79,13 +79,17 @@ class SweepActor:
 
 
 def measure(
-    family: str, environments: int = 32, seed: int = 0, repeats: int = 3, motion: Literal["sweep", "expert"] = "sweep",
+    family: str,
+    environments: int = 32,
+    seed: int = 0,
+    repeats: int = 3,
+    motion: Literal["sweep", "expert"] = "sweep",
     chunks: int = 15,
 ) -> Throughput:
     """Record a motion in scenes of the train split, then time the recording on each path, in turns; medians.
 
-    ``sweep``: ``chunks`` chunks of a policy that costs nothing. ``expert``: whole episodes of the expert, most of whose
-    time goes into solving the contacts of held objects, which no path can save.
+    ``sweep``: ``chunks`` chunks of a policy that costs nothing. ``expert``: whole episodes of the expert,
+    most of whose time goes into solving the contacts of held objects, which no path can save.
     """
     rng = np.random.default_rng(seed)
     specs = [sample_split(family, "train", rng) for _ in range(environments)]
@@ -95,10 +99,16 @@ def measure(
     actor = SweepActor(seed) if motion == "sweep" else ScriptedActor()
     episodes = rollout(simulator, specs, list(range(environments)), actor)
     commands = [_commands(simulator, episode) for episode in episodes]
-    rates = np.array([
-        (_time_batch(simulator, specs, episodes), _time_plain(specs, commands, False), _time_plain(specs, commands, True))
-        for _ in range(repeats)
-    ])
+    rates = np.array(
+        [
+            (
+                _time_batch(simulator, specs, episodes),
+                _time_plain(specs, commands, False),
+                _time_plain(specs, commands, True),
+            )
+            for _ in range(repeats)
+        ]
+    )
     batch, plain, sleeping = np.median(rates, axis=0)
     steps = sum(episode.steps for episode in episodes)
     return Throughput(family, environments, steps, float(batch), float(plain), float(sleeping))

@@ -19,16 +19,31 @@ class Trajectory:
     """Positions over time, from where the command found the joints."""
 
     def __init__(
-        self, now: float, start: Array, positions: Array, times: Sequence[float], lower: Sequence[float], upper: Sequence[float],
+        self,
+        now: float,
+        start: Array,
+        positions: Array,
+        times: Sequence[float],
+        lower: Sequence[float],
+        upper: Sequence[float],
     ) -> None:
         """Positions (m, J), reached ``times`` (m,) [s] after ``now`` [s], from ``start`` (J,).
 
         Raises:
-            SimulationError: no points, wrong shape, not finite, times not positive and rising, beyond the limits.
+            SimulationError: no points, wrong shape, not finite, times not positive and rising, beyond the
+            limits.
         """
         points, moments = np.asarray(positions, dtype=float), np.asarray(times, dtype=float)
-        if points.ndim != 2 or points.shape[1] != len(start) or moments.shape != (len(points),) or not len(points):
-            raise SimulationError(f"trajectory of shape {points.shape} with {moments.size} times, expected (m, {len(start)}), m >= 1")
+        if (
+            points.ndim != 2
+            or points.shape[1] != len(start)
+            or moments.shape != (len(points),)
+            or not len(points)
+        ):
+            raise SimulationError(
+                f"trajectory of shape {points.shape} with {moments.size} times, "
+                f"expected (m, {len(start)}), m >= 1"
+            )
         if not (np.isfinite(points).all() and np.isfinite(moments).all()):
             raise SimulationError("trajectory holds a number that is not finite")
         if (np.diff(moments, prepend=0.0) <= 0).any():
@@ -42,7 +57,10 @@ class Trajectory:
         beyond = np.maximum(points - upper, lower - points)
         row, joint = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
         if beyond[row, joint] > LIMIT_TOLERANCE:
-            raise SimulationError(f"point {row}, joint {joint}: {points[row, joint]:.4f}, limits {lower[joint]:g} to {upper[joint]:g}")
+            raise SimulationError(
+                f"point {row}, joint {joint}: {points[row, joint]:.4f}, "
+                f"limits {lower[joint]:g} to {upper[joint]:g}"
+            )
 
     def at(self, time: float) -> Array:
         """Positions at ``time`` [s]. Shape (J,)."""

@@ -1,7 +1,8 @@
-"""One worker process: reads tasks as JSON lines on standard input, runs their episodes, answers on standard output.
+"""One worker process: reads tasks as JSON lines on standard input, runs their episodes, answers on standard
+output.
 
-Started as ``python -m coda_nodes.simulator.worker`` by ``workers.RolloutPool``. It ends when its parent does, however
-that ends: the input reaches its end, which a thread sees even in the middle of a task.
+Started as ``python -m coda_nodes.simulator.worker`` by ``workers.RolloutPool``. It ends when its parent does,
+however that ends: the input reaches its end, which a thread sees even in the middle of a task.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """Ask the kernel to kill this process when the thread that started it ends; leave at once when it has ended."""
+    """Ask the kernel to kill this process when the thread that started it ends; leave at once when it has
+    ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -49,9 +51,15 @@ class Worker:
         """Run and save the episodes of a task; return their summaries."""
         specs = [parse_spec(text) for text in task["specs"]]
         episodes = rollout(
-            self._simulator(specs[0].family, specs[0].robot), specs, task["seeds"], self._actor(task["actor"]),
-            execute=task["execute"], noise=task["noise"], record_physics=task["record_physics"],
-            start_states=[self._start(start) for start in task["starts"]], variants=task["variants"],
+            self._simulator(specs[0].family, specs[0].robot),
+            specs,
+            task["seeds"],
+            self._actor(task["actor"]),
+            execute=task["execute"],
+            noise=task["noise"],
+            record_physics=task["record_physics"],
+            start_states=[self._start(start) for start in task["starts"]],
+            variants=task["variants"],
         )
         for episode in episodes:
             episode.save(self._root)

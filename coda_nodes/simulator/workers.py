@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coda_nodes.policy.preparation import prepare_language
 from coda_nodes.simulator.rollout import variant
 from coda_nodes.world import errors
 from coda_nodes.world.action import CHUNK_STEPS
@@ -26,8 +27,8 @@ from coda_nodes.world.spec import EnvironmentSpec
 log = logging.getLogger(__name__)
 
 PART = 25
-"""Episodes of one task at most. How specifications are shared out depends on their order only, not on the number of
-workers, so that a policy sees the same batches on every machine."""
+"""Episodes of one task at most. How specifications are shared out depends on their order only, not on the
+number of workers, so that a policy sees the same batches on every machine."""
 ATTEMPTS = 2
 """Times a task is given out before a worker's death counts as the task's fault."""
 THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -54,7 +55,9 @@ class _Process:
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "coda_nodes.simulator.worker", str(root), str(capacity), str(tied)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **THREADS, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **THREADS, "PYTHONPATH": path},
         )
         self.task: _Task | None = None
 
@@ -85,7 +88,8 @@ class _Process:
 
 
 class RolloutPool:
-    """Worker processes that run episodes. Started when first needed, kept until ``close``; a context manager."""
+    """Worker processes that run episodes. Started when first needed, kept until ``close``; a context
+    manager."""
 
     def __init__(self, workers: int, root: ArtifactRoot, capacity: int = PART) -> None:
         if workers < 1:
@@ -112,8 +116,14 @@ class RolloutPool:
         self._processes = []
 
     def run(
-        self, specs: Sequence[EnvironmentSpec], actor: str = "expert", seed: int = 0, execute: int = CHUNK_STEPS,
-        noise: float | None = None, record_physics: bool = False, on_progress: Progress | None = None,
+        self,
+        specs: Sequence[EnvironmentSpec],
+        actor: str = "expert",
+        seed: int = 0,
+        execute: int = CHUNK_STEPS,
+        noise: float | None = None,
+        record_physics: bool = False,
+        on_progress: Progress | None = None,
         starts: Sequence[tuple[str, int] | None] | None = None,
     ) -> list[EpisodeSummary]:
         """Run one episode per specification and save it; return the summaries in the order given.
@@ -121,10 +131,11 @@ class RolloutPool:
         Args:
             actor: ``expert``, ``hold`` or the hash of a checkpoint under the root.
             seed: seed of every episode; a specification listed again gets the next one (seed + 1, ...).
-            starts: (episode hash, chunk) of the recorded physics state to start from, or None, per specification.
+            starts: (episode hash, chunk) of the recorded physics state to start from, or None, per
+            specification.
 
-        Episodes saved before are not run again. Workers save each task's episodes before they answer, so that whatever
-        is killed loses no finished episode.
+        Episodes saved before are not run again. Workers save each task's episodes before they answer, so that
+        whatever is killed loses no finished episode.
 
         Raises:
             CodaError: what a worker reported, under its own type.
@@ -133,16 +144,27 @@ class RolloutPool:
         begins = list(starts) if starts is not None else [None] * len(specs)
         if len(begins) != len(specs):
             raise SimulationError(f"{len(specs)} specifications, {len(begins)} starts")
-        seeds, variants = _seeds(specs, begins, seed), [variant(execute, noise, _start_text(s)) for s in begins]
+        seeds, variants = (
+            _seeds(specs, begins, seed),
+            [variant(execute, noise, _start_text(s)) for s in begins],
+        )
         found: list[EpisodeSummary | None] = [
             self._saved(episode_key(spec, one, actor, name), record_physics)
             for spec, one, name in zip(specs, seeds, variants, strict=True)
         ]
         settings = {"actor": actor, "execute": execute, "noise": noise, "record_physics": record_physics}
-        tasks = deque(_Task(places, _message(places, specs, seeds, begins, variants, settings))
-                      for places in _share(specs, [one is None for one in found]))
-        report = lambda fresh: on_progress and on_progress(sum(one is not None for one in found), len(specs), fresh)  # noqa: E731
+        tasks = deque(
+            _Task(places, _message(places, specs, seeds, begins, variants, settings))
+            for places in _share(specs, [one is None for one in found])
+        )
+
+        def report(fresh: list[EpisodeSummary]) -> None:
+            if on_progress is not None:
+                on_progress(sum(one is not None for one in found), len(specs), fresh)
+
         report([])
+        if tasks and actor not in ("expert", "hold"):
+            prepare_language(specs)
         try:
             self._work(tasks, found, report)
         except BaseException:
@@ -150,7 +172,12 @@ class RolloutPool:
             raise
         return [one for one in found if one is not None]
 
-    def _work(self, tasks: deque[_Task], found: list[EpisodeSummary | None], report: Callable[[list[EpisodeSummary]], Any]) -> None:
+    def _work(
+        self,
+        tasks: deque[_Task],
+        found: list[EpisodeSummary | None],
+        report: Callable[[list[EpisodeSummary]], Any],
+    ) -> None:
         wanted = min(self._count, len(tasks))
         self._processes = [worker for worker in self._processes if worker.process.poll() is None]
         while len(self._processes) < wanted:
@@ -164,7 +191,11 @@ class RolloutPool:
                     self._collect(key.data, ready, tasks, found, report)
 
     def _collect(
-        self, worker: _Process, ready: selectors.BaseSelector, tasks: deque[_Task], found: list[EpisodeSummary | None],
+        self,
+        worker: _Process,
+        ready: selectors.BaseSelector,
+        tasks: deque[_Task],
+        found: list[EpisodeSummary | None],
         report: Callable[[list[EpisodeSummary]], Any],
     ) -> None:
         task, answer = worker.task, worker.answer()
@@ -188,16 +219,24 @@ class RolloutPool:
 
     def _replace(self, dead: _Process, task: _Task) -> _Process:
         code = dead.process.wait()
-        log.warning("worker %d ended with code %d; its %d episodes are run again", dead.process.pid, code, len(task.places))
+        log.warning(
+            "worker %d ended with code %d; its %d episodes are run again",
+            dead.process.pid,
+            code,
+            len(task.places),
+        )
         if task.attempts >= ATTEMPTS:
-            raise SimulationError(f"a worker ended {ATTEMPTS} times (code {code}) on the same {len(task.places)} episodes")
+            raise SimulationError(
+                f"a worker ended {ATTEMPTS} times (code {code}) on the same {len(task.places)} episodes"
+            )
         dead.end()
         fresh = _Process(self.root.path, self._capacity)
         self._processes[self._processes.index(dead)] = fresh
         return fresh
 
     def _saved(self, key: str, physics: bool) -> EpisodeSummary | None:
-        """Summary of an episode already under the root; None where it is missing, damaged or lacks what is asked for."""
+        """Summary of an episode already under the root; None where it is missing, damaged or lacks what is
+        asked for."""
         path = self.root.episode(key)
         if not path.exists():
             return None
@@ -238,12 +277,19 @@ def _share(specs: Sequence[EnvironmentSpec], missing: Sequence[bool]) -> list[li
 
 
 def _message(
-    places: Sequence[int], specs: Sequence[EnvironmentSpec], seeds: Sequence[int], starts: Sequence[Any],
-    variants: Sequence[str], settings: dict[str, Any],
+    places: Sequence[int],
+    specs: Sequence[EnvironmentSpec],
+    seeds: Sequence[int],
+    starts: Sequence[Any],
+    variants: Sequence[str],
+    settings: dict[str, Any],
 ) -> bytes:
     task = {
-        "specs": [specs[i].to_json() for i in places], "seeds": [seeds[i] for i in places],
-        "starts": [starts[i] for i in places], "variants": [variants[i] for i in places], **settings,
+        "specs": [specs[i].to_json() for i in places],
+        "seeds": [seeds[i] for i in places],
+        "starts": [starts[i] for i in places],
+        "variants": [variants[i] for i in places],
+        **settings,
     }
     return json.dumps(task).encode() + b"\n"
 

@@ -1,4 +1,5 @@
-"""Descriptions of the arms: joint names, limits, gripper unit, home, workspace, tool frame and model in one place."""
+"""Descriptions of the arms: joint names, limits, gripper unit, home, workspace, tool frame and model in one
+place."""
 
 from __future__ import annotations
 

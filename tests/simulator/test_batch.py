@@ -25,11 +25,17 @@ def test_the_tool_follows_a_chunk_and_stays(make_spec) -> None:
     reached = simulator.state().tool_position_base - start.tool_position_base
     np.testing.assert_allclose(reached[0], way, atol=1.5e-3)
     simulator.step_chunk(np.concatenate([np.zeros((1, 8, 6)), np.ones((1, 8, 1))], axis=2))
-    np.testing.assert_allclose(simulator.state().tool_position_base[0], start.tool_position_base[0] + way, atol=1.5e-3)
+    np.testing.assert_allclose(
+        simulator.state().tool_position_base[0], start.tool_position_base[0] + way, atol=1.5e-3
+    )
 
 
 def test_each_shape_is_lifted_and_held_for_three_seconds(make_spec, move_to) -> None:
-    specs = [make_spec(shape, friction=friction, mass=mass) for shape in SHAPES for friction, mass in ((0.5, 0.1), (1.0, 0.4))]
+    specs = [
+        make_spec(shape, friction=friction, mass=mass)
+        for shape in SHAPES
+        for friction, mass in ((0.5, 0.1), (1.0, 0.4))
+    ]
     simulator = BatchSimulator("pick_place", len(specs))
     place = simulator.reset(specs).entity_position_base[:, 0].copy()
     above, at = place.copy(), place.copy()
@@ -48,22 +54,25 @@ def test_each_shape_is_lifted_and_held_for_three_seconds(make_spec, move_to) -> 
     assert end.grasped[:, 0].all() and (end.entity_position_base[:, 0, 2] > 0.17).all()
     slip = np.linalg.norm(end.entity_position_base[:, 0] - end.tool_position_base - held, axis=1)
     assert slip.max() < 2e-3
-    np.testing.assert_allclose(end.entity_quaternion_xyzw[:, 0, 3] ** 2 + end.entity_quaternion_xyzw[:, 0, 2] ** 2, 1, atol=2e-3)
+    np.testing.assert_allclose(
+        end.entity_quaternion_xyzw[:, 0, 3] ** 2 + end.entity_quaternion_xyzw[:, 0, 2] ** 2, 1, atol=2e-3
+    )
 
 
 def test_closed_fingers_that_push_do_not_grasp(make_spec, move_to) -> None:
     simulator = BatchSimulator("pick_place", 1)
     place = simulator.reset([make_spec(y=-0.1)]).entity_position_base[:, 0]
-    move_to(simulator, place + [-0.06, 0.0, 0.1], 0.0, chunks=3)
-    move_to(simulator, place + [-0.06, 0.0, 0.0], 0.0, chunks=2)
-    move_to(simulator, place + [0.03, 0.0, 0.0], 0.0, chunks=2)
+    move_to(simulator, place + np.array([-0.06, 0.0, 0.1]), 0.0, chunks=3)
+    move_to(simulator, place + np.array([-0.06, 0.0, 0.0]), 0.0, chunks=2)
+    move_to(simulator, place + np.array([0.03, 0.0, 0.0]), 0.0, chunks=2)
     state = simulator.state()
     assert state.entity_position_base[0, 0, 0] > place[0, 0] + 0.02
     assert state.touched[0, 0] and not state.grasped[0, 0]
 
 
 def test_success_is_seen_inside_a_chunk_and_ends_it(make_spec) -> None:
-    """The cube falls into the bin during the first chunk: not yet at the start, held for its time before the end."""
+    """The cube falls into the bin during the first chunk: not yet at the start, held for its time before the
+    end."""
     specs = [make_spec(x=0.5, y=0.25, z=0.09), make_spec(x=0.5, y=0.0)]
     specs = [spec.revise(goal=Atom(predicate="inside", args=("red cube", "blue bin"))) for spec in specs]
     simulator = BatchSimulator("pick_place", 2)
@@ -106,6 +115,17 @@ def test_divergence_invalidates_one_row_and_leaves_the_others_alone(make_spec) -
     assert not broken.step_chunk(chunk).invalid.any()
 
 
+def test_divergence_writes_no_log_file_where_the_process_runs(make_spec, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    simulator = BatchSimulator("pick_place", 1)
+    simulator.reset([make_spec()])
+    row = simulator.snapshot()
+    row[0, 1 + simulator.scene.model.nq] = np.nan
+    simulator.restore(row)
+    assert simulator.step_chunk(np.zeros((1, 8, 7))).invalid[0]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_runaway_speed_is_divergence_too(make_spec) -> None:
     simulator = BatchSimulator("pick_place", 1)
     simulator.reset([make_spec()])
@@ -119,14 +139,14 @@ def test_runaway_speed_is_divergence_too(make_spec) -> None:
 def test_a_restored_snapshot_continues_the_same(make_spec, move_to) -> None:
     simulator = BatchSimulator("pick_place", 2)
     place = simulator.reset([make_spec("cube"), make_spec("can", x=0.55)]).entity_position_base[:, 0].copy()
-    move_to(simulator, place + [0, 0, 0.1], 1.0, chunks=2)
+    move_to(simulator, place + np.array([0, 0, 0.1]), 1.0, chunks=2)
     move_to(simulator, place, 1.0, chunks=2)
     row = simulator.snapshot()
     runs = []
     for _ in range(2):
         simulator.restore(row)
         move_to(simulator, place, 0.0)
-        move_to(simulator, place + [0, 0, 0.1], 0.0, chunks=2)
+        move_to(simulator, place + np.array([0, 0, 0.1]), 0.0, chunks=2)
         runs.append(simulator.snapshot())
     np.testing.assert_array_equal(runs[0], runs[1])
     with pytest.raises(SimulationError, match="snapshot of shape"):

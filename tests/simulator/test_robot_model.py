@@ -10,8 +10,15 @@ from coda_nodes.simulator.scene import FAMILY_SLOTS, build_scene
 from coda_nodes.world.robots import robot
 
 PANDA = robot("panda")
-DH = [(0, 0.333, 0), (0, 0, -np.pi / 2), (0, 0.316, np.pi / 2), (0.0825, 0, np.pi / 2), (-0.0825, 0.384, -np.pi / 2),
-      (0, 0, np.pi / 2), (0.088, 0, np.pi / 2)]
+DH = [
+    (0, 0.333, 0),
+    (0, 0, -np.pi / 2),
+    (0, 0.316, np.pi / 2),
+    (0.0825, 0, np.pi / 2),
+    (-0.0825, 0.384, -np.pi / 2),
+    (0, 0, np.pi / 2),
+    (0.088, 0, np.pi / 2),
+]
 """Franka's modified Denavit-Hartenberg table: a [m], d [m], alpha [rad]."""
 FLANGE_TO_TOOL = 0.107 + 0.1034
 
@@ -20,7 +27,9 @@ def published_tool(q: np.ndarray) -> np.ndarray:
     pose = np.eye(4)
     for (a, d, alpha), angle in zip(DH, q, strict=True):
         ca, sa, c, s = np.cos(alpha), np.sin(alpha), np.cos(angle), np.sin(angle)
-        pose = pose @ np.array([[c, -s, 0, a], [s * ca, c * ca, -sa, -d * sa], [s * sa, c * sa, ca, d * ca], [0, 0, 0, 1]])
+        pose = pose @ np.array(
+            [[c, -s, 0, a], [s * ca, c * ca, -sa, -d * sa], [s * sa, c * sa, ca, d * ca], [0, 0, 0, 1]]
+        )
     return (pose @ [0, 0, FLANGE_TO_TOOL, 1])[:3]
 
 

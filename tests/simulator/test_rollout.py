@@ -39,7 +39,10 @@ def test_the_expert_succeeds_and_is_recorded(simulator, train_specs, tmp_path) -
 
 
 def test_holding_still_fails_at_the_time_limit(simulator, train_specs) -> None:
-    specs = [spec.revise(horizon=horizon) for spec, horizon in zip(train_specs("pick_place", 2), (20, 33), strict=True)]
+    specs = [
+        spec.revise(horizon=horizon)
+        for spec, horizon in zip(train_specs("pick_place", 2), (20, 33), strict=True)
+    ]
     episodes = rollout(simulator, specs, [0, 0], HoldActor(), execute=5)
     assert [episode.outcome for episode in episodes] == ["failure", "failure"]
     assert [episode.steps for episode in episodes] == [20, 33]
@@ -52,13 +55,15 @@ def test_same_seed_same_episode_and_noise_follows_the_seed(simulator, train_spec
     runs = [rollout(simulator, [spec] * 2, [3, seed], ScriptedActor(), noise=0.008) for seed in (4, 3)]
     np.testing.assert_array_equal(runs[0][0].states.tool_position_base, runs[1][0].states.tool_position_base)
     np.testing.assert_array_equal(runs[1][0].chunks, runs[1][1].chunks)
-    assert not np.array_equal(runs[0][0].states.tool_position_base[1], runs[0][1].states.tool_position_base[1])
+    assert not np.array_equal(
+        runs[0][0].states.tool_position_base[1], runs[0][1].states.tool_position_base[1]
+    )
 
 
 def test_noise_moves_the_arm_but_the_clean_chunk_is_recorded(simulator, train_specs) -> None:
     spec = train_specs("pick_place", 1)[0]
-    noisy, = rollout(simulator, [spec], [0], ScriptedActor(), noise=0.01)
-    clean, = rollout(simulator, [spec], [0], ScriptedActor())
+    (noisy,) = rollout(simulator, [spec], [0], ScriptedActor(), noise=0.01)
+    (clean,) = rollout(simulator, [spec], [0], ScriptedActor())
     np.testing.assert_array_equal(noisy.chunks[0], clean.chunks[0])
     apart = noisy.states.tool_position_base[1] - clean.states.tool_position_base[1]
     assert 1e-3 < np.linalg.norm(apart) < 0.06
@@ -67,20 +72,29 @@ def test_noise_moves_the_arm_but_the_clean_chunk_is_recorded(simulator, train_sp
 
 def test_an_episode_can_start_from_a_recorded_state(simulator, train_specs) -> None:
     spec = train_specs("pick_place", 1)[0]
-    first, = rollout(simulator, [spec], [0], ScriptedActor(), record_physics=True)
+    (first,) = rollout(simulator, [spec], [0], ScriptedActor(), record_physics=True)
     middle = len(first.chunks) // 2
     # a batch with a longer goal beside it pads the state's memory columns
-    again, other = rollout(simulator, [spec, train_specs("pick_place", 2, 9)[1]], [0, 0], ScriptedActor(),
-                           start_states=[first.physics_states[middle], None])
-    np.testing.assert_allclose(again.states.entity_position_base[0], first.states.entity_position_base[middle], atol=1e-12)
-    np.testing.assert_allclose(again.states.joint_positions[0], first.states.joint_positions[middle], atol=1e-12)
+    again, other = rollout(
+        simulator,
+        [spec, train_specs("pick_place", 2, 9)[1]],
+        [0, 0],
+        ScriptedActor(),
+        start_states=[first.physics_states[middle], None],
+    )
+    np.testing.assert_allclose(
+        again.states.entity_position_base[0], first.states.entity_position_base[middle], atol=1e-12
+    )
+    np.testing.assert_allclose(
+        again.states.joint_positions[0], first.states.joint_positions[middle], atol=1e-12
+    )
     assert again.success and again.steps < first.steps
     assert other.states.time[0] == 0.0
 
 
 def test_a_diverged_episode_is_invalid(simulator, train_specs) -> None:
     specs = train_specs("pick_place", 2)
-    good, = rollout(simulator, specs[:1], [0], ScriptedActor(), record_physics=True)
+    (good,) = rollout(simulator, specs[:1], [0], ScriptedActor(), record_physics=True)
     broken = good.physics_states[0].copy()
     broken[1 + simulator.scene.model.nq + 3] = np.inf
     episodes = rollout(simulator, specs, [0, 0], ScriptedActor(), start_states=[broken, None])
@@ -104,7 +118,10 @@ class Watching:
 
 
 def test_a_policy_sees_observations_of_running_scenes_only(simulator, train_specs) -> None:
-    specs = [spec.revise(horizon=horizon) for spec, horizon in zip(train_specs("pick_place", 3), (8, 24, 16), strict=True)]
+    specs = [
+        spec.revise(horizon=horizon)
+        for spec, horizon in zip(train_specs("pick_place", 3), (8, 24, 16), strict=True)
+    ]
     policy = Watching()
     rollout(simulator, specs, [0] * 3, PolicyActor(policy, "abc"))
     assert [observation.n for observation in policy.seen] == [3, 2, 1]

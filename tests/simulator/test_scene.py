@@ -66,10 +66,22 @@ def test_mass_friction_and_size_reach_the_physics(make_spec) -> None:
 
 def test_contacts_between_entities(make_spec) -> None:
     base = make_spec("cube")
-    upper = ObjectSpec(name="green cube", shape="box", role="distractor", half_extents=(0.02, 0.02, 0.02), color="green",
-                       pose=Pose.planar(0.5, 0.0, 0.06))
-    inner = ObjectSpec(name="blue cube", shape="box", role="distractor", half_extents=(0.02, 0.02, 0.02), color="blue",
-                       pose=Pose.planar(0.5, 0.25, 0.027))
+    upper = ObjectSpec(
+        name="green cube",
+        shape="box",
+        role="distractor",
+        half_extents=(0.02, 0.02, 0.02),
+        color="green",
+        pose=Pose.planar(0.5, 0.0, 0.06),
+    )
+    inner = ObjectSpec(
+        name="blue cube",
+        shape="box",
+        role="distractor",
+        half_extents=(0.02, 0.02, 0.02),
+        color="blue",
+        pose=Pose.planar(0.5, 0.25, 0.027),
+    )
     spec = base.revise(objects=(*base.objects, upper, inner))
     simulator = BatchSimulator("pick_place", 1)
     simulator.reset([spec])
@@ -91,7 +103,10 @@ def test_refusals_name_what_is_wrong(make_spec, train_specs) -> None:
         simulator.reset([spec] * 3)
     with pytest.raises(SimulationError, match="family 'stack'"):
         simulator.reset(train_specs("stack", 1))
-    bins = [spec.objects[1].model_copy(update={"name": f"bin {i}", "pose": Pose.planar(0.5, 0.2 * i, 0.035)}) for i in range(3)]
+    bins = [
+        spec.objects[1].model_copy(update={"name": f"bin {i}", "pose": Pose.planar(0.5, 0.2 * i, 0.035)})
+        for i in range(3)
+    ]
     with pytest.raises(SimulationError, match="'bin 2' is one bin too many.*holds 2"):
         simulator.reset([spec.revise(objects=(spec.objects[0], spec.objects[1], *bins[1:]))])
     far = spec.revise(robot_start={"joint_positions": (9.0, *spec.robot_start.joint_positions[1:])})

@@ -1,4 +1,5 @@
-"""The interactive path: equal to the batch path in lockstep; in real time an arm that follows trajectories."""
+"""The interactive path: equal to the batch path in lockstep; in real time an arm that follows
+trajectories."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def test_lockstep_gives_the_batch_paths_episodes(family: str, train_specs) -> No
             result = single.step_chunk(chunk, min(8, spec.horizon - steps))
             state, steps, success = single.state, steps + int(result.executed[0]), bool(result.success[0])
         assert success == episode.success and steps == episode.steps
-        np.testing.assert_allclose(state.entity_position_base[0], episode.states.entity_position_base[-1], atol=1e-9)
+        np.testing.assert_allclose(
+            state.entity_position_base[0], episode.states.entity_position_base[-1], atol=1e-9
+        )
 
 
 def test_real_time_follows_a_trajectory_and_holds(make_spec) -> None:
@@ -58,14 +61,17 @@ def test_real_time_drops_what_it_cannot_make_up(make_spec) -> None:
     assert single.dropped == pytest.approx(9.5)
 
 
-@pytest.mark.parametrize(("positions", "times", "message"), [
-    ([[0.0] * 7], [0.0], "positive and rising"),
-    ([[0.0] * 7, [0.1] * 7], [0.5, 0.4], "positive and rising"),
-    ([[0.0] * 6], [0.5], "expected"),
-    ([], [], "expected"),
-    ([[np.nan] * 7], [0.5], "not finite"),
-    ([[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]], [0.5], "joint 3: 1.0000, limits"),
-])
+@pytest.mark.parametrize(
+    ("positions", "times", "message"),
+    [
+        ([[0.0] * 7], [0.0], "positive and rising"),
+        ([[0.0] * 7, [0.1] * 7], [0.5, 0.4], "positive and rising"),
+        ([[0.0] * 6], [0.5], "expected"),
+        ([], [], "expected"),
+        ([[np.nan] * 7], [0.5], "not finite"),
+        ([[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]], [0.5], "joint 3: 1.0000, limits"),
+    ],
+)
 def test_bad_trajectories_are_refused(make_spec, positions, times, message) -> None:
     single = SingleSimulator()
     single.reset(make_spec())
