@@ -182,9 +182,9 @@ def probability_not_worse(gained: int, lost: int, same: int, tolerance: float) -
     """Probability that the success rate changed by more than ``-tolerance``, from paired counts.
 
     ``gained`` pairs went from failure to success, ``lost`` from success to failure, ``same`` did not
-    change. The three shares have a Dirichlet(1/2, 1/2, 1/2) prior; the changed share m is Beta and independent
-    of the gained part u of it, so P(m (2u - 1) > -tolerance) is an integral over m alone (aggregation of the
-    Dirichlet).
+    change. The three shares have a Dirichlet(1/2, 1/2, 1/2) prior; the changed share m is Beta and
+    independent of the gained part u of it, so P(m (2u - 1) > -tolerance) is an integral over m alone
+    (aggregation of the Dirichlet).
     """
     if min(gained, lost, same) < 0 or not 0 <= tolerance < 1:
         counts = f"{gained} gained, {lost} lost, {same} same, tolerance {tolerance}"
