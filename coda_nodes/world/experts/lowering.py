@@ -13,6 +13,8 @@ from coda_nodes.world.spec import EnvironmentSpec, atoms
 
 REST = 0.006
 """Height over its place at which a held thing is let go [m]."""
+NEAR = 0.02
+"""Horizontal distance within which the hand moves straight to where it waits or lowers [m]."""
 HOVER_BAND = 0.014
 """How far below the waiting height it still counts as waiting [m]."""
 
@@ -75,14 +77,14 @@ def widen(mask: Mask, slots: int) -> Mask:
 
 def lower(
     view: View, slot: Slots, point: Array, yaw: Array, tolerance: float, slope: float,
-    hover: Array | None = None, ready: Mask | None = None,
+    hover: Array | None = None, room: Array | None = None,
 ) -> Command:
     """Bring the centre of the held entity ``slot`` to ``point`` (n, 3) [m], tool at ``yaw`` (n,), then open.
 
     It is carried at cruising height, comes down inside a funnel of ``slope`` about the point, and is let go
     within twice ``tolerance`` [m] sideways and REST above. With ``hover`` (n,) [m] it waits that high over
-    the point, unless at the start of the chunk it was over it and ``ready``, or below ``hover`` already;
-    and it is let go only if it was in its place then.
+    the point, unless at the start of the chunk it was over it within ``room`` (n,) [m], or below ``hover``
+    already; and it is let go only if it was in its place then.
     """
     offset = view.tool - view.of(view.position, slot)
     goal = point + offset
@@ -95,15 +97,15 @@ def lower(
     aim[:, 2] = np.where(turned, goal[:, 2], cruise)
     if hover is not None:
         missing = point - view.of(view.state.entity_position_base, slot)
-        astray = np.hypot(missing[:, 0], missing[:, 1]) > 2 * tolerance
-        if ready is not None:
-            astray |= ~ready
-        astray &= -missing[:, 2] > hover - HOVER_BAND
+        off = np.hypot(missing[:, 0], missing[:, 1])
+        astray = (off > room) & (-missing[:, 2] > hover - HOVER_BAND)
         aim[:, 2] += np.where(turned & astray, hover, 0.0)
     position = funnel(view.tool, aim, cruise, slope=slope, tolerance=tolerance)
+    if hover is not None:
+        position = np.where(((sideways < NEAR) & turned)[:, None], aim, position)
     arrived = (sideways < 2 * tolerance) & (error[:, 2] > -REST) & turned
     if hover is not None:
-        arrived &= (np.hypot(missing[:, 0], missing[:, 1]) < 2 * tolerance) & (missing[:, 2] > -REST)
+        arrived = (off < room + REST) & (missing[:, 2] > -REST)
     position = np.where(arrived[:, None], view.tool, position)
     low = (sideways < 0.03) & (error[:, 2] > -0.06)
     opening = np.where(arrived, np.minimum(view.state.gripper_opening + 0.35, 1.0), 0.0)

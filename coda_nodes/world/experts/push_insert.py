@@ -46,6 +46,8 @@ SWING = 0.25
 """Angle of the peg from the vertical up to which it is lowered [rad]."""
 NEAR_HOLE = 0.025
 """Distance of the hand from the hole within which the peg's lower end is steered [m]."""
+LEAST_PLAY = 0.002
+"""How far beside the middle of the tightest hole a peg is still lowered [m]."""
 OVER_RIM = 0.012
 """Height of the peg's end over the slot's rim at which the hand waits until it is over the hole [m]."""
 DEEP = 0.75
@@ -177,9 +179,11 @@ class PushInsertExpert:
         spot[:, 2] = np.maximum(middle[:, 2] - room[:, 2] + 0.002, fingers) + (centre - end)[:, 2]
         hover = np.maximum(view.top(target) + OVER_RIM - spot[:, 2] + (centre - end)[:, 2], 0.0)
         yaw = self._hole_yaw(view, subject, target, spot)
-        place = lower(view, subject, spot, yaw, 0.001, INSERT_SLOPE, hover, hanging)
-        above = end[:, 2] > view.top(target) - 0.004
-        place.speed = np.minimum(place.speed, np.where(near & above, ALIGN_SPEED, CARRY_SPEED))
+        play = 0.8 * (room[:, :2] - view.of(view.state.entity_half_extents, subject)[:, :2]).min(1)
+        play = np.where(hanging, np.maximum(play, LEAST_PLAY), 0.0)
+        place = lower(view, subject, spot, yaw, 0.001, INSERT_SLOPE, hover, play)
+        aligning = near & (np.hypot(*(spot - centre)[:, :2].T) > play) & (end[:, 2] > view.top(target))
+        place.speed = np.minimum(place.speed, np.where(aligning, ALIGN_SPEED, CARRY_SPEED))
         grasp = self._peg_grasp(view, subject)
         return fetch(view, subject, grasp).where(view.of(view.held, subject), place)
 
