@@ -1,7 +1,8 @@
 """Group-sequential one-sided Fisher test of "these scenes fail more often than those".
 
-The data are looked at several times; each look has its own boundary for the p-value, chosen so that the probability
-of ever crossing one is at most alpha for every common failure rate. ``rejection_probability`` computes it exactly.
+The data are looked at several times; each look has its own boundary for the p-value, chosen so that the
+probability of ever crossing one is at most alpha for every common failure rate. ``rejection_probability``
+computes it exactly.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Table = NDArray[np.float64]
 class Design:
     """Episodes per arm at each look, and the p-value at or below which the test rejects there.
 
-    The default crosses a boundary with probability at most 0.043 when both arms fail equally often, whatever that
-    common rate is; it tells failure rates 0.7 and 0.2 apart with probability 0.97.
+    The default crosses a boundary with probability at most 0.043 when both arms fail equally often, whatever
+    that common rate is; it tells failure rates 0.7 and 0.2 apart with probability 0.97.
     """
 
     looks: tuple[int, ...] = (4, 8, 12, 18, 24)
@@ -32,14 +33,17 @@ class Design:
     def __post_init__(self) -> None:
         rising = bool(self.looks) and bool((np.diff((0, *self.looks)) > 0).all())
         if len(self.looks) != len(self.boundaries) or not rising:
-            raise ConfigError(f"looks {self.looks}, boundaries {self.boundaries}: expected rising looks, one boundary each")
+            raise ConfigError(
+                f"looks {self.looks}, boundaries {self.boundaries}: expected rising looks, one boundary each"
+            )
         if not all(0 < bound < 1 for bound in self.boundaries):
             raise ConfigError(f"boundaries {self.boundaries}: expected probabilities between 0 and 1")
 
 
 @lru_cache(maxsize=64)
 def _rejects(n: int, boundary: float) -> NDArray[np.bool_]:
-    """Which tables (failures in arm one, in arm two) of ``n`` + ``n`` episodes reject. Shape (n + 1, n + 1)."""
+    """Which tables (failures in arm one, in arm two) of ``n`` + ``n`` episodes reject. Shape (n + 1, n +
+    1)."""
     one, two = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
     return np.asarray(hypergeom.sf(one - 1, 2 * n, one + two, n) <= boundary)
 
@@ -49,8 +53,8 @@ def rejection_probability(
 ) -> float:
     """Exact probability that the test rejects when the arms fail with the given probabilities.
 
-    ``start``: (episodes per arm, failures in arm one, failures in arm two) already seen, before any later look.
-    With equal rates and the default start this is the error rate; else it is the (conditional) power.
+    ``start``: (episodes per arm, failures in arm one, failures in arm two) already seen, before any later
+    look. With equal rates and the default start this is the error rate; else it is the (conditional) power.
     """
     seen, one, two = start
     mass = np.zeros((seen + 1, seen + 1))

@@ -1,9 +1,10 @@
 """Validation of diagnoses by counterfactual and recreation, many at a time.
 
-Each diagnosis is a ``Validation``: it asks for a few episodes (``wanted``), is told how they ended (``tell``), and
-stops as soon as the answer is clear. ``validate`` pools the wishes of all of them into waves, so that workers are busy.
-First the counterfactual, with the failed scene repeated beside it, can rule a cause out for a few episodes; then the
-recreation compares scenes of the draft program with matched ones by a group-sequential Fisher test.
+Each diagnosis is a ``Validation``: it asks for a few episodes (``wanted``), is told how they ended
+(``tell``), and stops as soon as the answer is clear. ``validate`` pools the wishes of all of them into waves,
+so that workers are busy. First the counterfactual, with the failed scene repeated beside it, can rule a cause
+out for a few episodes; then the recreation compares scenes of the draft program with matched ones by a
+group-sequential Fisher test.
 """
 
 from __future__ import annotations
@@ -58,12 +59,21 @@ class ValidationConfig:
 
     counterfactual_repeats: int = setting(3, "episodes with the cause at its nominal value", low=0, high=24)
     factual_repeats: int = setting(3, "repeats of the failed scene", low=0, high=24)
-    start_noise: float = setting(0.005, "normal offset of the arm's start joints between repeats", "rad", 0.0, 0.1)
-    futility: float = setting(0.1, "chance of still validating below which the recreation stops", low=0.0, high=1.0)
-    minimum_effect: float = setting(
-        0.3, "rise of the failure rate that matters; a cause whose rise is surely smaller is refuted", low=0.0, high=1.0
+    start_noise: float = setting(
+        0.005, "normal offset of the arm's start joints between repeats", "rad", 0.0, 0.1
     )
-    saturation: float = setting(0.75, "failure rate of matched scenes that leaves no room for a rise", low=0.0, high=1.0)
+    futility: float = setting(
+        0.1, "chance of still validating below which the recreation stops", low=0.0, high=1.0
+    )
+    minimum_effect: float = setting(
+        0.3,
+        "rise of the failure rate that matters; a cause whose rise is surely smaller is refuted",
+        low=0.0,
+        high=1.0,
+    )
+    saturation: float = setting(
+        0.75, "failure rate of matched scenes that leaves no room for a rise", low=0.0, high=1.0
+    )
     design: Design = field(default=Design())
 
     def __post_init__(self) -> None:
@@ -83,8 +93,8 @@ class Subject:
     draw: Draw
     """Scenes for the recreation."""
     alone: bool = True
-    """Whether the cause is the only value outside train. If not, a scene that still fails with it nominal refutes
-    nothing (another value may suffice too), and the recreation decides."""
+    """Whether the cause is the only value outside train. If not, a scene that still fails with it nominal
+    refutes nothing (another value may suffice too), and the recreation decides."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +111,15 @@ class Wish:
 
 
 class Validation:
-    """State of one diagnosis under validation: alternate ``wanted`` and ``tell`` until ``record`` is there."""
+    """State of one diagnosis under validation: alternate ``wanted`` and ``tell`` until ``record`` is
+    there."""
 
     def __init__(self, subject: Subject, config: ValidationConfig, rng: np.random.Generator) -> None:
         self.subject, self.config, self._rng = subject, config, rng
         self.record: ValidationRecord | None = None
-        self._arms: dict[Arm, ArmCount] = {arm: ArmCount() for arm in ("counterfactual", "factual", "program", "matched")}
+        self._arms: dict[Arm, ArmCount] = {
+            arm: ArmCount() for arm in ("counterfactual", "factual", "program", "matched")
+        }
         self._begun = False
         self._looks = 0
         self._p_value: float | None = None
@@ -124,7 +137,8 @@ class Validation:
         return self._recreation()
 
     def tell(self, wishes: Sequence[Wish], ended: Sequence[Ended]) -> None:
-        """Count how the wanted episodes ended and decide. Raises SimulationError when some did not come back."""
+        """Count how the wanted episodes ended and decide. Raises SimulationError when some did not come
+        back."""
         if len(wishes) != len(ended):
             raise SimulationError(f"{len(wishes)} episodes were asked for, {len(ended)} came back")
         for wish, end in zip(wishes, ended, strict=True):
@@ -143,7 +157,9 @@ class Validation:
         config, subject = self.config, self.subject
         nominal = repeats(subject.nominal, config.counterfactual_repeats, config.start_noise, self._rng)
         factual = repeats(subject.factual, config.factual_repeats, config.start_noise, self._rng)
-        return [Wish("counterfactual", spec) for spec in nominal] + [Wish("factual", spec) for spec in factual]
+        return [Wish("counterfactual", spec) for spec in nominal] + [
+            Wish("factual", spec) for spec in factual
+        ]
 
     def _recreation(self) -> list[Wish]:
         seen = self._arms["program"].total
@@ -162,7 +178,9 @@ class Validation:
         one, two, design = self._arms["program"], self._arms["matched"], self.config.design
         final = self._short or self._looks == len(design.looks)
         if not one.valid or not two.valid:
-            return ("inconclusive", "inconclusive: no valid episode of the program's scenes") if final else None
+            return (
+                ("inconclusive", "inconclusive: no valid episode of the program's scenes") if final else None
+            )
         self._p_value = fisher_one_sided(one.failures, one.valid, two.failures, two.valid)
         counts = _compared(one, two)
         if self._p_value <= design.boundaries[self._looks - 1]:
@@ -172,7 +190,8 @@ class Validation:
         return None
 
     def _futile(self, one: ArmCount, two: ArmCount) -> bool:
-        """Whether the recreation has little chance left. Stopping early for it cannot raise the error rate."""
+        """Whether the recreation has little chance left. Stopping early for it cannot raise the error
+        rate."""
         n = self.config.design.looks[self._looks - 1]
         if n < _FEW:
             return False
@@ -183,8 +202,13 @@ class Validation:
         if verdict is None:
             return
         self.record = ValidationRecord(
-            diagnosis_id=self.subject.diagnosis_id, program_id=self.subject.program_id, verdict=verdict[0],
-            words=verdict[1], p_value=self._p_value, looks=self._looks, **self._arms,
+            diagnosis_id=self.subject.diagnosis_id,
+            program_id=self.subject.program_id,
+            verdict=verdict[0],
+            words=verdict[1],
+            p_value=self._p_value,
+            looks=self._looks,
+            **self._arms,
         )
 
 
@@ -223,7 +247,10 @@ def validate(
     ``spend`` is called before every wave; when it raises BudgetError, what is undecided ends as inconclusive.
     """
     parts = rng.spawn(len(subjects)) if subjects else []
-    plans = [Validation(subject, config or ValidationConfig(), part) for subject, part in zip(subjects, parts, strict=True)]
+    plans = [
+        Validation(subject, config or ValidationConfig(), part)
+        for subject, part in zip(subjects, parts, strict=True)
+    ]
     while waiting := [(plan, wanted) for plan in plans if (wanted := plan.wanted())]:
         _wave(waiting, run, spend)
     return [plan.record for plan in plans if plan.record is not None]
@@ -242,7 +269,9 @@ def _wave(waiting: Sequence[tuple[Validation, list[Wish]]], run: Run, spend: Spe
                 ended = ended[len(wanted) :]
 
 
-def _affordable(group: Sequence[tuple[Validation, list[Wish]]], spend: Spend | None, purpose: str, count: int) -> bool:
+def _affordable(
+    group: Sequence[tuple[Validation, list[Wish]]], spend: Spend | None, purpose: str, count: int
+) -> bool:
     try:
         if spend is not None:
             spend(purpose, count)

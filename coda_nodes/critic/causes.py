@@ -9,10 +9,31 @@ from coda_nodes.world.axes import Deviation
 from coda_nodes.world.diagnosis import SCENE, Cause
 
 RELEVANCE: dict[str, dict[str, float]] = {
-    "no_approach": {"position": 1.0, "instruction": 0.9, "start_pose": 0.7, "objects": 0.6, "composition": 0.6, "clutter": 0.5},
-    "missed_grasp": {"position": 1.0, "objects": 1.0, "start_pose": 0.4, "clutter": 0.4, "dynamics": 0.3, "instruction": 0.3},
+    "no_approach": {
+        "position": 1.0,
+        "instruction": 0.9,
+        "start_pose": 0.7,
+        "objects": 0.6,
+        "composition": 0.6,
+        "clutter": 0.5,
+    },
+    "missed_grasp": {
+        "position": 1.0,
+        "objects": 1.0,
+        "start_pose": 0.4,
+        "clutter": 0.4,
+        "dynamics": 0.3,
+        "instruction": 0.3,
+    },
     "slip": {"dynamics": 1.0, "objects": 0.6, "position": 0.4, "start_pose": 0.1},
-    "dropped": {"dynamics": 0.8, "objects": 0.7, "position": 0.7, "composition": 0.3, "start_pose": 0.2, "instruction": 0.3},
+    "dropped": {
+        "dynamics": 0.8,
+        "objects": 0.7,
+        "position": 0.7,
+        "composition": 0.3,
+        "start_pose": 0.2,
+        "instruction": 0.3,
+    },
     "wrong_object": {"instruction": 1.0, "clutter": 0.9, "objects": 0.7, "position": 0.6, "composition": 0.6},
     "wrong_place": {"position": 1.0, "instruction": 1.0, "composition": 0.5, "clutter": 0.4, "objects": 0.4},
     "misaligned": {"position": 1.0, "objects": 0.9, "dynamics": 0.4, "clutter": 0.2, "instruction": 0.2},
@@ -20,7 +41,14 @@ RELEVANCE: dict[str, dict[str, float]] = {
     "collision": {"clutter": 1.0, "position": 0.7, "objects": 0.5, "start_pose": 0.4},
     "knocked_over": {"position": 0.9, "objects": 0.8, "clutter": 0.7, "dynamics": 0.4, "start_pose": 0.3},
     "not_opened": {"dynamics": 1.0, "position": 0.8, "objects": 0.4, "instruction": 0.4, "start_pose": 0.2},
-    "stopped_short": {"composition": 0.8, "position": 0.8, "dynamics": 0.7, "objects": 0.5, "start_pose": 0.4, "instruction": 0.4},
+    "stopped_short": {
+        "composition": 0.8,
+        "position": 0.8,
+        "dynamics": 0.7,
+        "objects": 0.5,
+        "start_pose": 0.4,
+        "instruction": 0.4,
+    },
 }
 """Failure mode -> axis -> how often such a value brings it about, 0 to 1; what is not listed has LEAST."""
 LEAST = 0.05
@@ -56,7 +84,11 @@ def rank(stall: Stall, mode: str, deviations: list[Deviation]) -> list[Ranked]:
 
 def _cause(item: Deviation) -> Cause:
     return Cause(
-        axis=item.axis, object=item.object, parameter=item.parameter, observed=item.observed, nominal=item.nominal
+        axis=item.axis,
+        object=item.object,
+        parameter=item.parameter,
+        observed=item.observed,
+        nominal=item.nominal,
     )
 
 

@@ -21,5 +21,7 @@ def create_critic(name: str, splits: Splits | None = None) -> Critic:
     if name == "state":
         return StateCritic(splits)
     if name in CRITICS:
-        raise NotAvailableError(f"the vision-language critic {name!r} is not part of this version; use the critic 'state'")
+        raise NotAvailableError(
+            f"the vision-language critic {name!r} is not part of this version; use the critic 'state'"
+        )
     raise ConfigError(unknown("critic", name, CRITICS))

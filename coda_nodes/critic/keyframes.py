@@ -15,7 +15,8 @@ LIFTED = 0.02
 
 @dataclass(frozen=True)
 class Keyframe:
-    """A chunk boundary (0: the start; the number of chunks: the end), its time since reset [s] and why it is key."""
+    """A chunk boundary (0: the start; the number of chunks: the end), its time since reset [s] and why it is
+    key."""
 
     boundary: int
     time: float
@@ -23,8 +24,8 @@ class Keyframe:
 
 
 def keyframes(episode: Episode, limit: int = 6) -> list[Keyframe]:
-    """Key moments in order of time, at most ``limit`` (at least 2): start and end, then the first close, lift and
-    release; free places are filled with moments evenly between them."""
+    """Key moments in order of time, at most ``limit`` (at least 2): start and end, then the first close, lift
+    and release; free places are filled with moments evenly between them."""
     trace = Trace(episode)
     chosen = {0: "start", trace.last: "end"}
     for reason, boundary in _events(trace):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -47,7 +48,9 @@ class Stall:
     def later_targets(self) -> frozenset[str]:
         """Things that only later parts of the task handle."""
         targets = {stage.atom.args[0] for stage in self.stages if stage.part > self.stage.part}
-        return frozenset(targets - {stage.atom.args[0] for stage in self.stages if stage.part <= self.stage.part})
+        return frozenset(
+            targets - {stage.atom.args[0] for stage in self.stages if stage.part <= self.stage.part}
+        )
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -97,7 +100,8 @@ def _undone(trace: Trace, stages: tuple[Stage, ...], truth: np.ndarray) -> int:
 
 
 def order_broken(trace: Trace) -> tuple[int, str] | None:
-    """The first control step at which an ordered goal was done in another order, and the thing done too early."""
+    """The first control step at which an ordered goal was done in another order, and the thing done too
+    early."""
     for earlier, later in _ordered(trace.spec.goal):
         first, then = trace.atom(earlier), trace.atom(later)
         early = np.flatnonzero(then & ~np.logical_or.accumulate(first)) if len(then) else []
@@ -111,6 +115,6 @@ def _ordered(goal: Goal) -> list[tuple]:
         return []
     pairs = [pair for part in goal.all_of for pair in _ordered(part)]
     if goal.ordered:
-        for first, second in zip(goal.all_of, goal.all_of[1:]):
+        for first, second in pairwise(goal.all_of):
             pairs += [(a, b) for a in atoms(first) for b in atoms(second)]
     return pairs

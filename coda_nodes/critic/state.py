@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coda_nodes.critic.causes import SURE, Ranked, rank
-from coda_nodes.critic.modes import Happening, happening
+from coda_nodes.critic.happenings import Happening
+from coda_nodes.critic.modes import happening
 from coda_nodes.critic.stages import Stall, find_stall
 from coda_nodes.critic.trace import Trace
 from coda_nodes.world.axes import deviations
@@ -39,7 +40,8 @@ class StateCritic:
         """
         if episode.outcome != "failure":
             reason = f" ({episode.reason})" if episode.reason else ""
-            raise DiagnosisError(f"episode {episode.content_hash} ended as {episode.outcome}{reason}; only failures are diagnosed")
+            ended = f"episode {episode.content_hash} ended as {episode.outcome}{reason}"
+            raise DiagnosisError(f"{ended}; only failures are diagnosed")
         stall = find_stall(Trace(episode))
         happened = happening(stall)
         ranked = rank(stall, happened.mode, deviations(episode.spec, self._splits))[:limit]
@@ -50,10 +52,16 @@ class StateCritic:
     def _diagnosis(self, stall: Stall, happened: Happening, ranked: Ranked | None) -> Diagnosis:
         episode = stall.trace.episode
         return Diagnosis(
-            text=_text(stall, happened, ranked), stage=stall.stage.name, failure_mode=happened.mode,
-            cause=ranked.cause if ranked else None, evidence=_evidence(stall, happened),
-            confidence=round(_confidence(happened, ranked), 3), critic=self.info, family=episode.spec.family,
-            episode=episode.content_hash, environment=episode.spec.content_hash,
+            text=_text(stall, happened, ranked),
+            stage=stall.stage.name,
+            failure_mode=happened.mode,
+            cause=ranked.cause if ranked else None,
+            evidence=_evidence(stall, happened),
+            confidence=round(_confidence(happened, ranked), 3),
+            critic=self.info,
+            family=episode.spec.family,
+            episode=episode.content_hash,
+            environment=episode.spec.content_hash,
         )
 
 
@@ -70,7 +78,8 @@ def _evidence(stall: Stall, happened: Happening) -> tuple[Evidence, ...]:
     passed = stall.stages[: stall.index]
     progress = f"passed {passed[-1].name} of the {passed[-1].atom.args[0]}" if passed else "no stage passed"
     since = Evidence(
-        time=trace.time(stall.since), frame=stall.since,
+        time=trace.time(stall.since),
+        frame=stall.since,
         note=f"{progress}; {stall.stage.name} of the {stall.target} never completed",
     )
     return happened.evidence(trace), since

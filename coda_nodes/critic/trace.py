@@ -1,6 +1,7 @@
 """What happened in an episode, as arrays: distances, heights, grips and their losses at each chunk boundary.
 
-Boundary ``j`` is the scene before chunk ``j``; the last one is the end. Frames: robot base. Units: [m], [rad], [s].
+Boundary ``j`` is the scene before chunk ``j``; the last one is the end. Frames: robot base. Units: [m],
+[rad], [s].
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ OPEN = 0.5
 """Commanded gripper opening from which the hand lets go."""
 MOVED = 0.03
 """Displacement from which a thing counts as moved [m]."""
+RISING = 0.25
+"""Rise of the commanded opening within that time that tells of letting go by and by."""
 RELEASE_LAG = 3
 """Control steps between the command to open and the loss of contact."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A grip that ended: last boundary at which it held, whether the hand was told to open, hand position then [m]."""
+    """A grip that ended: last boundary at which it held, whether the hand was told to open, hand position
+    then [m]."""
 
     boundary: int
     commanded: bool
@@ -69,7 +73,9 @@ class Trace:
     @cached_property
     def opening(self) -> Array:
         """Commanded gripper opening at each control step. Shape (steps,)."""
-        parts = [chunk[:count, 6] for chunk, count in zip(self.episode.chunks, self.episode.executed, strict=True)]
+        parts = [
+            chunk[:count, 6] for chunk, count in zip(self.episode.chunks, self.episode.executed, strict=True)
+        ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     @cached_property
@@ -111,8 +117,8 @@ class Trace:
         return np.asarray(2 * arm.gripper_command(self.states.gripper_opening))
 
     def grasped(self, name: str) -> Mask:
-        """Whether it is between the fingers: pads on it and about as far apart as it is wide. Closed fingers that
-        press on a thing from above touch it with both pads too. Shape (T + 1,)."""
+        """Whether it is between the fingers: pads on it and about as far apart as it is wide. Closed fingers
+        that press on a thing from above touch it with both pads too. Shape (T + 1,)."""
         flags = self.states.grasped[:, self.slot(name)]
         entity = self.spec.entity(name)
         if isinstance(entity, FixtureSpec):
@@ -124,7 +130,8 @@ class Trace:
         return self.states.touched[:, self.slot(name)]
 
     def atom(self, atom: Atom) -> Mask:
-        """Truth of a recorded atom after every control step; all False when it was not recorded. Shape (steps,)."""
+        """Truth of a recorded atom after every control step; all False when it was not recorded. Shape
+        (steps,)."""
         name = atom_text(atom)
         if name not in self.episode.predicate_names:
             return np.zeros(len(self.episode.predicates), dtype=bool)
@@ -135,11 +142,14 @@ class Trace:
         held = self.grasped(name).copy()
         steps = self.held_steps(name)
         for boundary in range(1, self.last + 1):
-            held[boundary] |= bool(steps[self.boundary_step[boundary - 1] : self.boundary_step[boundary]].any())
+            held[boundary] |= bool(
+                steps[self.boundary_step[boundary - 1] : self.boundary_step[boundary]].any()
+            )
         return held
 
     def held_steps(self, name: str) -> Mask:
-        """Whether the entity was held after each control step, as far as its grasp was recorded. Shape (steps,)."""
+        """Whether the entity was held after each control step, as far as its grasp was recorded. Shape
+        (steps,)."""
         steps = self.atom(Atom(predicate="grasped", args=(name,))).copy()
         between = self.grasped(name)
         for boundary in range(1, self.last + 1):
@@ -164,7 +174,8 @@ class Trace:
         return [Loss(int(j), self._told_to_open(name, int(j)), self.tool[j]) for j in ends]
 
     def _told_to_open(self, name: str, boundary: int) -> bool:
-        """Whether the hand was commanded open shortly before the grip that is last seen at ``boundary`` ended.
+        """Whether the hand was commanded open shortly before the grip that is last seen at ``boundary``
+        ended.
 
         The end is known to the control step where grasps of the entity were recorded, else to the chunk.
         """
@@ -172,10 +183,12 @@ class Trace:
         steps = np.flatnonzero(self.held_steps(name)[:end])
         if len(steps):
             begin, end = steps[-1] - RELEASE_LAG, steps[-1] + 2
-        return bool((self.opening[max(begin, 0) : end] >= OPEN).any())
+        commands = self.opening[max(begin, 0) : end]
+        return bool((commands >= OPEN).any() or (len(commands) > 0 and commands[-1] - commands[0] >= RISING))
 
     def over(self, name: str, other: str, margin: float = 0.0) -> Mask:
-        """Whether the entity's centre is within the outline of another, widened by ``margin`` [m]. Shape (T + 1,)."""
+        """Whether the entity's centre is within the outline of another, widened by ``margin`` [m]. Shape (T +
+        1,)."""
         slot = self.slot(other)
         rotation = rotation_matrices(self.states.entity_quaternion_xyzw[:, slot])
         local = np.einsum("tji,tj->ti", rotation, self.position(name) - self.position(other))

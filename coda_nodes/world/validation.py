@@ -41,8 +41,9 @@ class ArmCount(Data):
 class ValidationRecord(Data):
     """Verdict on one diagnosis and the evidence for it.
 
-    ``counterfactual``: the failed scene with only the cause set to its nominal value. ``factual``: the failed scene
-    repeated. ``program`` and ``matched``: scenes of the draft program, and the same scenes without its operator.
+    ``counterfactual``: the failed scene with only the cause set to its nominal value. ``factual``: the failed
+    scene repeated. ``program`` and ``matched``: scenes of the draft program, and the same scenes without its
+    operator.
     """
 
     diagnosis_id: str

@@ -22,12 +22,20 @@ RECREATION_ONLY = ValidationConfig(counterfactual_repeats=0, factual_repeats=0)
 def scene(seed: int) -> EnvironmentSpec:
     """A small scene; its seed says which arm it belongs to."""
     cube = ObjectSpec(
-        name="red cube", shape="box", role="object", half_extents=(0.02, 0.02, 0.02), color="red",
+        name="red cube",
+        shape="box",
+        role="object",
+        half_extents=(0.02, 0.02, 0.02),
+        color="red",
         pose=Pose.planar(0.5, 0.0, 0.02),
     )
     return EnvironmentSpec(
-        family="pick_place", instruction="lift the red cube", objects=(cube,), seed=seed,
-        goal=Atom(predicate="lifted", args=("red cube",)), robot_start=RobotStart(joint_positions=(0.0,) * 7),
+        family="pick_place",
+        instruction="lift the red cube",
+        objects=(cube,),
+        seed=seed,
+        goal=Atom(predicate="lifted", args=("red cube",)),
+        robot_start=RobotStart(joint_positions=(0.0,) * 7),
     )
 
 
@@ -80,12 +88,14 @@ def test_the_default_boundaries_keep_the_error_rate_below_alpha_for_every_common
 
 
 @pytest.mark.parametrize(("rate", "other"), [(0.5, 0.5), (0.7, 0.2), (0.9, 0.6)])
-def test_exact_rejection_probability_agrees_with_simulated_sequential_tests(rate: float, other: float) -> None:
+def test_exact_rejection_probability_agrees_with_simulated_sequential_tests(
+    rate: float, other: float
+) -> None:
     design, rng, trials = Design(), np.random.default_rng(0), 1500
     rejected = 0
     for _ in range(trials):
         one, two = rng.random(24) < rate, rng.random(24) < other
-        for look, boundary in zip(design.looks, design.boundaries):
+        for look, boundary in zip(design.looks, design.boundaries, strict=True):
             a, b = int(one[:look].sum()), int(two[:look].sum())
             if fisher_exact([[a, look - a], [b, look - b]], alternative="greater").pvalue <= boundary:
                 rejected += 1
@@ -116,7 +126,9 @@ def test_a_strong_cause_is_validated_and_saves_episodes() -> None:
 
 
 def test_a_cause_without_effect_is_refuted_for_few_episodes() -> None:
-    records = validate([subject(i) for i in range(200)], Bernoulli([0.9, 0.9, 0.2, 0.2], seed=3), np.random.default_rng(0))
+    records = validate(
+        [subject(i) for i in range(200)], Bernoulli([0.9, 0.9, 0.2, 0.2], seed=3), np.random.default_rng(0)
+    )
     counts = Counter(record.verdict for record in records)
     assert counts["refuted"] > 150 and counts["validated"] <= 10
     assert np.mean([record.environments for record in records]) < 20
@@ -125,7 +137,10 @@ def test_a_cause_without_effect_is_refuted_for_few_episodes() -> None:
 def test_matched_scenes_that_nearly_always_fail_leave_it_open_in_words() -> None:
     (record,) = validate([subject()], Bernoulli([0.0, 1.0, 1.0, 1.0]), np.random.default_rng(0))
     assert record.verdict == "inconclusive"
-    assert record.words == f"inconclusive: matched scenes already fail {record.matched.failures} of {record.matched.valid}"
+    assert (
+        record.words
+        == f"inconclusive: matched scenes already fail {record.matched.failures} of {record.matched.valid}"
+    )
     assert record.matched.failures >= 8
 
 
@@ -157,7 +172,9 @@ def test_certain_cause_is_validated_at_the_first_look() -> None:
 def test_invalid_episodes_are_neither_failures_nor_successes() -> None:
     (record,) = validate([subject()], Bernoulli([0.0, 1.0, 1.0, 0.0], invalid=1.0), np.random.default_rng(0))
     assert record.verdict == "inconclusive" and record.factual.invalid == 3 and record.factual.valid == 0
-    (record,) = validate([subject()], Bernoulli([0, 1, 1, 0], invalid=1.0), np.random.default_rng(0), RECREATION_ONLY)
+    (record,) = validate(
+        [subject()], Bernoulli([0, 1, 1, 0], invalid=1.0), np.random.default_rng(0), RECREATION_ONLY
+    )
     assert record.verdict == "inconclusive" and record.program.invalid == 24 and record.program.valid == 0
 
 
@@ -178,13 +195,19 @@ def test_a_spent_budget_ends_as_inconclusive_and_runs_nothing_more() -> None:
     run = Bernoulli([0.0, 1.0, 1.0, 0.0])
     records = validate([subject(i) for i in range(5)], run, np.random.default_rng(0), spend=spend)
     assert run.calls == [("counterfactual", 30)]
-    assert all(r.verdict == "inconclusive" and "budget is spent" in r.words and r.environments == 6 for r in records)
+    assert all(
+        r.verdict == "inconclusive" and "budget is spent" in r.words and r.environments == 6 for r in records
+    )
 
 
 def test_too_few_scenes_end_the_recreation_with_what_there_is() -> None:
-    (record,) = validate([subject(scenes=2)], Bernoulli([0, 1, 1, 0]), np.random.default_rng(0), RECREATION_ONLY)
+    (record,) = validate(
+        [subject(scenes=2)], Bernoulli([0, 1, 1, 0]), np.random.default_rng(0), RECREATION_ONLY
+    )
     assert record.verdict == "inconclusive" and record.program.total == 2
-    (record,) = validate([subject(scenes=0)], Bernoulli([0, 1, 1, 0]), np.random.default_rng(0), RECREATION_ONLY)
+    (record,) = validate(
+        [subject(scenes=0)], Bernoulli([0, 1, 1, 0]), np.random.default_rng(0), RECREATION_ONLY
+    )
     assert record.verdict == "inconclusive" and "only 0 scenes" in record.words
 
 
@@ -207,7 +230,9 @@ def test_repeats_differ_only_in_the_start_and_are_reproducible() -> None:
         assert np.abs(spec.robot_start.joint_positions).max() < 0.03
 
 
-@pytest.mark.parametrize(("looks", "boundaries"), [((), ()), ((4, 4), (0.01, 0.02)), ((4,), (0.01, 0.02)), ((4,), (1.5,))])
+@pytest.mark.parametrize(
+    ("looks", "boundaries"), [((), ()), ((4, 4), (0.01, 0.02)), ((4,), (0.01, 0.02)), ((4,), (1.5,))]
+)
 def test_a_design_that_is_none_is_rejected(looks: tuple[int, ...], boundaries: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError):
         Design(looks, boundaries)

@@ -13,13 +13,13 @@ from coda_nodes.critic import StateCritic
 from coda_nodes.simulator.batch import BatchSimulator
 from coda_nodes.simulator.rollout import rollout
 from coda_nodes.world.axes import retarget, set_value
-from coda_nodes.world.errors import SpecError
 from coda_nodes.world.episode import Episode
+from coda_nodes.world.errors import SpecError
 from coda_nodes.world.experts import ExpertActor
 from coda_nodes.world.families import FAMILIES
 from coda_nodes.world.spec import AllOf, EnvironmentSpec, atoms
 from coda_nodes.world.splits import sample_split
-from coda_nodes.world.state import SceneState
+from coda_nodes.world.state import SceneState, concatenate
 
 PER_FAULT = 3
 WEAK = 0.02
@@ -30,27 +30,27 @@ Array = np.ndarray
 
 
 class FaultyExpert:
-    """The expert asked for ``asked`` and seeing ``seen``, whose chunks ``change`` spoils. ``memory`` (n,) is the fault's."""
+    """The expert asked for ``asked`` and seeing ``seen``, whose chunks ``change`` spoils. ``memory`` (n,) is
+    the fault's."""
 
-    name = "faulty"
-
-    def __init__(self, fault: Fault) -> None:
-        self.fault = fault
-
-    def begin(self, specs: Sequence[EnvironmentSpec]) -> None:
-        self.specs = list(specs)
-        self.expert = ExpertActor([self.fault.asked(spec) for spec in specs])
+    def __init__(self, fault: Fault, specs: Sequence[EnvironmentSpec]) -> None:
+        self.fault, self.specs = fault, list(specs)
+        self.asked = [fault.asked(spec) for spec in specs]
         self.memory = np.zeros(len(specs))
         goals = [next(atoms(spec.goal)) for spec in specs]
-        self.target = np.array([spec.entity_names.index(goal.args[0]) for spec, goal in zip(specs, goals)])
-        self.place = np.array([spec.entity_names.index(goal.args[-1]) for spec, goal in zip(specs, goals)])
+        self.target = np.array(
+            [spec.entity_names.index(goal.args[0]) for spec, goal in zip(specs, goals, strict=True)]
+        )
+        self.place = np.array(
+            [spec.entity_names.index(goal.args[-1]) for spec, goal in zip(specs, goals, strict=True)]
+        )
         self.rows = np.arange(len(specs))
         self.start: Array | None = None
 
-    def act(self, state: SceneState, active: Array) -> Array:
+    def see(self, state: SceneState) -> SceneState:
         if self.start is None:
             self.start = state.entity_position_base.copy()
-        return self.fault.change(self, state, self.expert.act(self.fault.seen(self, state)))
+        return self.fault.seen(self, state)
 
     def held(self, state: SceneState) -> Array:
         return state.grasped[self.rows, self.target]
@@ -157,7 +157,11 @@ def never_close(actor: FaultyExpert, state: SceneState, chunks: Array) -> Array:
 def let_go_over_the_edge(actor: FaultyExpert, state: SceneState) -> Array:
     """Brought down beside the middle of the thing it is to stand on."""
     position, goal = actor.position(state, actor.target), actor.position(state, actor.place)
-    return actor.held(state) & (np.linalg.norm((position - goal)[:, :2], axis=1) < 0.045) & (position[:, 2] < 0.095)
+    return (
+        actor.held(state)
+        & (np.linalg.norm((position - goal)[:, :2], axis=1) < 0.045)
+        & (position[:, 2] < 0.095)
+    )
 
 
 def sweep(slot_of: Callable[[FaultyExpert], Array]) -> Change:
@@ -187,14 +191,17 @@ def sweep(slot_of: Callable[[FaultyExpert], Array]) -> Change:
 
 def other_movable(actor: FaultyExpert) -> Array:
     names = [next(e.name for e in spec.objects if e.role == "distractor") for spec in actor.specs]
-    return np.array([spec.entity_names.index(name) for spec, name in zip(actor.specs, names)])
+    return np.array([spec.entity_names.index(name) for spec, name in zip(actor.specs, names, strict=True)])
 
 
 def spread_out(spec: EnvironmentSpec) -> EnvironmentSpec | None:
-    """Scenes in which the first thing of the task and a distractor stand well apart from all other movables."""
+    """Scenes in which the first thing of the task and a distractor stand well apart from all other
+    movables."""
     if with_distractor(spec) is None:
         return None
-    places = {e.name: np.array(e.pose.position[:2]) for e in spec.objects if e.role in ("object", "distractor")}
+    places = {
+        e.name: np.array(e.pose.position[:2]) for e in spec.objects if e.role in ("object", "distractor")
+    }
     ours = [next(atoms(spec.goal)).args[0], next(e.name for e in spec.objects if e.role == "distractor")]
     gaps = [np.linalg.norm(places[a] - places[b]) for a in ours for b in places if a != b]
     return spec if min(gaps) > 0.13 else None
@@ -206,7 +213,11 @@ def with_distractor(spec: EnvironmentSpec) -> EnvironmentSpec | None:
 
 def ask_other_object(spec: EnvironmentSpec) -> EnvironmentSpec:
     atom = next(atoms(spec.goal))
-    other = next(e.name for e in spec.objects if e.role == "distractor" and not e.name.endswith("peg") and e.name not in atom.args)
+    other = next(
+        e.name
+        for e in spec.objects
+        if e.role == "distractor" and not e.name.endswith("peg") and e.name not in atom.args
+    )
     if spec.family in ("pick_place", "stack"):
         return retarget(spec, atom.args[0], other, atom.args[1])
     return spec.revise(goal=atom.model_copy(update={"args": (other, *atom.args[1:])}))
@@ -226,11 +237,23 @@ def ask_reversed(spec: EnvironmentSpec) -> EnvironmentSpec:
 
 def ordered(spec: EnvironmentSpec) -> EnvironmentSpec | None:
     parts = list(atoms(spec.goal))
-    return spec if isinstance(spec.goal, AllOf) and spec.goal.ordered and [p.predicate for p in parts] != ["in_drawer", "closed"] else None
+    return (
+        spec
+        if isinstance(spec.goal, AllOf)
+        and spec.goal.ordered
+        and [p.predicate for p in parts] != ["in_drawer", "closed"]
+        else None
+    )
 
 
 def only(task: str) -> Callable[[EnvironmentSpec], EnvironmentSpec | None]:
-    predicates = {"push": "at", "insert": "inserted", "open": "opened", "turn": "turned_on", "put_in": "in_drawer"}
+    predicates = {
+        "push": "at",
+        "insert": "inserted",
+        "open": "opened",
+        "turn": "turned_on",
+        "put_in": "in_drawer",
+    }
     return lambda spec: spec if [a.predicate for a in atoms(spec.goal)] == [predicates[task]] else None
 
 
@@ -272,38 +295,182 @@ held_high = lambda actor, state: actor.held(state) & (actor.position(state, acto
 REACH, CARRY = ("approach", "grasp"), ("transport", "place", "release")
 
 FAULTS = [
-    *[Fault("stands still", f, ("no_approach",), ("approach",), once_then_still(always, 1.0))
-      for f in ("pick_place", "stack", "articulated", "push_insert")],
-    *[Fault(name, f, modes, stages, change, seen, asked, scene, execute=4)
-      for f in ("pick_place", "stack")
-      for name, modes, stages, change, seen, asked, scene in [
-          ("closes early", ("missed_grasp",), REACH, close_above, Fault.seen, Fault.asked, Fault.scene),
-          ("grasps beside", ("missed_grasp",), REACH, Fault.change, see_target_away_from_others, Fault.asked, Fault.scene),
-          ("never closes", ("stopped_short",), ("grasp",), never_close, Fault.seen, Fault.asked, Fault.scene),
-          ("takes another", ("wrong_object",), REACH, Fault.change, Fault.seen, ask_other_object, with_distractor),
-          ("lets go on the way", ("dropped",), ("transport",), let_go_moving, Fault.seen, Fault.asked, Fault.scene),
-          ("stops while carrying", ("stopped_short",), ("transport",), once_then_still(lifted_and_away, 0.0), Fault.seen, Fault.asked, Fault.scene),
-          ("slippery", ("slip", "missed_grasp"), ("grasp", "lift", "transport"), grip_weakly, Fault.seen, Fault.asked, slippery),
-          ("sweeps the target away", ("knocked_over",), REACH, sweep(lambda actor: actor.target), Fault.seen, Fault.asked, spread_out),
-          ("sweeps another thing away", ("collision",), ("approach",), sweep(other_movable), Fault.seen, Fault.asked, spread_out),
-      ]],
+    *[
+        Fault("stands still", f, ("no_approach",), ("approach",), once_then_still(always, 1.0))
+        for f in ("pick_place", "stack", "articulated", "push_insert")
+    ],
+    *[
+        Fault(name, f, modes, stages, change, seen, asked, scene, execute=4)
+        for f in ("pick_place", "stack")
+        for name, modes, stages, change, seen, asked, scene in [
+            ("closes early", ("missed_grasp",), REACH, close_above, Fault.seen, Fault.asked, Fault.scene),
+            (
+                "grasps beside",
+                ("missed_grasp",),
+                REACH,
+                Fault.change,
+                see_target_away_from_others,
+                Fault.asked,
+                Fault.scene,
+            ),
+            (
+                "never closes",
+                ("stopped_short",),
+                ("grasp",),
+                never_close,
+                Fault.seen,
+                Fault.asked,
+                Fault.scene,
+            ),
+            (
+                "takes another",
+                ("wrong_object",),
+                REACH,
+                Fault.change,
+                Fault.seen,
+                ask_other_object,
+                with_distractor,
+            ),
+            (
+                "lets go on the way",
+                ("dropped",),
+                ("transport",),
+                let_go_moving,
+                Fault.seen,
+                Fault.asked,
+                Fault.scene,
+            ),
+            (
+                "stops while carrying",
+                ("stopped_short",),
+                ("transport",),
+                once_then_still(lifted_and_away, 0.0),
+                Fault.seen,
+                Fault.asked,
+                Fault.scene,
+            ),
+            (
+                "slippery",
+                ("slip", "missed_grasp"),
+                ("grasp", "lift", "transport"),
+                grip_weakly,
+                Fault.seen,
+                Fault.asked,
+                slippery,
+            ),
+            (
+                "sweeps the target away",
+                ("knocked_over",),
+                REACH,
+                sweep(lambda actor: actor.target),
+                Fault.seen,
+                Fault.asked,
+                spread_out,
+            ),
+            (
+                "sweeps another thing away",
+                ("collision",),
+                ("approach",),
+                sweep(other_movable),
+                Fault.seen,
+                Fault.asked,
+                spread_out,
+            ),
+        ]
+    ],
     Fault("other receptacle", "pick_place", ("wrong_place",), CARRY, asked=ask_other_place),
     Fault("puts beside", "pick_place", ("misaligned",), CARRY, seen=see_place_beside((0.085, 0.0, 0.0))),
-    Fault("puts over the edge", "stack", ("misaligned",), CARRY, once_then_still(let_go_over_the_edge, 1.0),
-          see_place_beside((0.028, 0.0, 0.0))),
-    Fault("stops while pulling", "articulated", ("not_opened",), ("open",), once_then_still(progressed(0.4), 0.0), scene=only("open")),
-    Fault("stops while turning", "articulated", ("not_opened",), ("turn",), once_then_still(progressed(0.4), 0.0), scene=only("turn")),
-    Fault("lets go on the way to the drawer", "articulated", ("dropped",), ("transport",), let_go_moving, scene=only("put_in"), execute=4),
-    Fault("pushes another", "push_insert", ("wrong_object",), ("approach", "push"), asked=ask_other_object,
-          scene=lambda s: with_distractor(s) if only("push")(s) else None),
-    Fault("stops while pushing", "push_insert", ("stopped_short",), ("push",), once_then_still(pushed(0.35), 0.0), scene=only("push")),
-    Fault("pushes aside", "push_insert", ("misaligned", "wrong_place"), ("push",), seen=see_place_beside((0.0, 0.09, 0.0)), scene=only("push")),
-    Fault("misses the hole", "push_insert", ("misaligned",), ("align", "insert"), seen=see_place_beside((0.025, 0.0, 0.0)), scene=only("insert")),
-    Fault("stops with the peg", "push_insert", ("stopped_short",), ("align",), once_then_still(held_high, 0.0), scene=only("insert")),
-    Fault("other order", "push_insert", ("wrong_order",), ("approach", "grasp", "push", "lift", "align", "insert"),
-          asked=ask_reversed, scene=ordered, axis="composition"),
-    Fault("other order", "articulated", ("wrong_order",), ("approach", "grasp", "open", "close", "turn", "lift", "transport", "place"),
-          asked=ask_reversed, scene=ordered, axis="composition"),
+    Fault(
+        "puts over the edge",
+        "stack",
+        ("misaligned",),
+        CARRY,
+        once_then_still(let_go_over_the_edge, 1.0),
+        see_place_beside((0.028, 0.0, 0.0)),
+    ),
+    Fault(
+        "stops while pulling",
+        "articulated",
+        ("not_opened",),
+        ("open",),
+        once_then_still(progressed(0.4), 0.0),
+        scene=only("open"),
+    ),
+    Fault(
+        "stops while turning",
+        "articulated",
+        ("not_opened",),
+        ("turn",),
+        once_then_still(progressed(0.4), 0.0),
+        scene=only("turn"),
+    ),
+    Fault(
+        "lets go on the way to the drawer",
+        "articulated",
+        ("dropped",),
+        ("transport",),
+        let_go_moving,
+        scene=only("put_in"),
+        execute=4,
+    ),
+    Fault(
+        "pushes another",
+        "push_insert",
+        ("wrong_object",),
+        ("approach", "push"),
+        asked=ask_other_object,
+        scene=lambda s: with_distractor(s) if only("push")(s) else None,
+    ),
+    Fault(
+        "stops while pushing",
+        "push_insert",
+        ("stopped_short",),
+        ("push",),
+        once_then_still(pushed(0.35), 0.0),
+        scene=only("push"),
+    ),
+    Fault(
+        "pushes aside",
+        "push_insert",
+        ("misaligned", "wrong_place"),
+        ("push",),
+        seen=see_place_beside((0.0, 0.09, 0.0)),
+        scene=only("push"),
+    ),
+    Fault(
+        "misses the hole",
+        "push_insert",
+        ("misaligned",),
+        ("align", "insert"),
+        seen=see_place_beside((0.025, 0.0, 0.0)),
+        scene=only("insert"),
+    ),
+    Fault(
+        "stops with the peg",
+        "push_insert",
+        ("stopped_short",),
+        ("align",),
+        once_then_still(held_high, 0.0),
+        scene=only("insert"),
+    ),
+    Fault(
+        "other order",
+        "push_insert",
+        ("wrong_order",),
+        ("approach", "grasp", "push", "lift", "align", "insert"),
+        asked=ask_reversed,
+        scene=ordered,
+        axis="composition",
+    ),
+    Fault(
+        "other order",
+        "articulated",
+        ("wrong_order",),
+        ("approach", "grasp", "open", "close", "turn", "lift", "transport", "place"),
+        asked=ask_reversed,
+        scene=ordered,
+        axis="composition",
+    ),
 ]
 
 
@@ -311,7 +478,9 @@ def draw(fault: Fault, count: int, seed: int = 0) -> list[EnvironmentSpec]:
     """Scenes of train (or of a moved axis) that the fault can happen in."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(200 * count):
-        spec = fault.scene(sample_split(fault.family, "probe" if fault.axis else "train", rng, axis=fault.axis))
+        spec = fault.scene(
+            sample_split(fault.family, "probe" if fault.axis else "train", rng, axis=fault.axis)
+        )
         try:
             if spec is not None and fault.asked(spec):
                 found.append(spec if fault.axis else spec.revise(horizon=min(spec.horizon, ENOUGH)))
@@ -327,33 +496,39 @@ class Mixed:
 
     name = "faulty"
 
-    def __init__(self, parts: Sequence[tuple[Fault, int]]) -> None:
-        self.parts = parts
+    def __init__(self, drawn: Sequence[tuple[Fault, list[EnvironmentSpec]]]) -> None:
+        self.drawn = drawn
 
     def begin(self, specs: Sequence[EnvironmentSpec]) -> None:
-        self.actors, first = [], 0
-        for fault, count in self.parts:
-            rows = np.arange(first, first + count)
-            self.actors.append((rows, FaultyExpert(fault)))
-            self.actors[-1][1].begin([specs[i] for i in rows])
-            first += count
+        self.actors = [FaultyExpert(fault, group) for fault, group in self.drawn]
+        ends = np.cumsum([len(actor.specs) for actor in self.actors])
+        self.rows = np.split(np.arange(ends[-1]), ends[:-1])
+        self.expert = ExpertActor([spec for actor in self.actors for spec in actor.asked])
 
     def act(self, state: SceneState, active: Array) -> Array:
-        chunks = np.zeros((state.n, 8, 7))
-        for rows, actor in self.actors:
-            chunks[rows] = actor.act(state.select(rows), rows)
-        return chunks
+        parts = [state.select(rows) for rows in self.rows]
+        seen = [actor.see(part) for actor, part in zip(self.actors, parts, strict=True)]
+        chunks = self.expert.act(concatenate(seen))
+        changed = [
+            actor.fault.change(actor, part, chunks[rows])
+            for actor, part, rows in zip(self.actors, parts, self.rows, strict=True)
+        ]
+        return np.concatenate(changed)
 
 
 def failures(faults: Sequence[Fault], count: int, seed: int = 0) -> list[tuple[Fault, Episode]]:
-    """Failed episodes of the faulty expert, with their fault; all faults of one family and chunk length together."""
-    drawn = [(fault, draw(fault, count, seed)) for fault in faults]
+    """Failed episodes of the faulty expert, with their fault; all faults of one family and chunk length
+    together."""
+    drawn = [(fault, group) for fault in faults if (group := draw(fault, count, seed))]
     specs = [spec for _, group in drawn for spec in group]
     simulator = BatchSimulator(faults[0].family, len(specs))
-    actor = Mixed([(fault, len(group)) for fault, group in drawn])
-    episodes = rollout(simulator, specs, list(range(len(specs))), actor, faults[0].execute)
+    episodes = rollout(simulator, specs, list(range(len(specs))), Mixed(drawn), faults[0].execute)
     causes = [fault for fault, group in drawn for _ in group]
-    return [(fault, episode) for fault, episode in zip(causes, episodes, strict=True) if episode.outcome == "failure"]
+    return [
+        (fault, episode)
+        for fault, episode in zip(causes, episodes, strict=True)
+        if episode.outcome == "failure"
+    ]
 
 
 def judged(name: str, count: int, seed: int = 0) -> list[tuple[Fault, str, str]]:
@@ -371,6 +546,8 @@ def judged(name: str, count: int, seed: int = 0) -> list[tuple[Fault, str, str]]
 def test_stage_and_mode_of_injected_failures(name: str) -> None:
     found = judged(name, PER_FAULT)
     right = [mode in fault.modes and stage in fault.stages for fault, stage, mode in found]
-    wrong = Counter((f.name, stage, mode) for (f, stage, mode), ok in zip(found, right, strict=True) if not ok)
+    wrong = Counter(
+        (f.name, stage, mode) for (f, stage, mode), ok in zip(found, right, strict=True) if not ok
+    )
     assert len(found) >= 2 * len({fault.name for fault, _, _ in found}) >= 8
     assert np.mean(right) >= 0.9, wrong

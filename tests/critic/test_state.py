@@ -41,18 +41,28 @@ class Script:
         each = lambda value: np.array([value(e) for e in spec.entities])[None]  # noqa: E731
         joint = lambda e: self.joints.get(e.name, e.joint_value if isinstance(e, FixtureSpec) else 0.0)  # noqa: E731
         held = each(lambda e: e.name == self.holding)
-        self.frames.append(SceneState(
-            joint_positions=np.array(spec.robot_start.joint_positions)[None], gripper_opening=np.array([self.opening]),
-            tool_position_base=self.tool[None].copy(), tool_quaternion_xyzw=np.array([[1.0, 0, 0, 0]]),
-            entity_position_base=each(lambda e: self.position[e.name]),
-            entity_quaternion_xyzw=each(lambda e: self.turn[e.name]), entity_half_extents=each(lambda e: e.half_extents),
-            entity_joint_value=each(joint), entity_joint_range=each(lambda e: getattr(e, "joint_range", (0.0, 0.0))),
-            present=np.ones((1, count), dtype=bool), entity_names=(spec.entity_names,), instructions=(spec.instruction,),
-            entity_linear_velocity=np.zeros((1, count, 3)), grasped=held,
-            touched=held | each(lambda e: e.name in self.touching), contact=np.zeros((1, count, count), dtype=bool),
-            on_table=each(lambda e: self.position[e.name][2] < e.half_extents[2] + 0.005),
-            time=np.array([0.4 * len(self.frames)]),
-        ))
+        self.frames.append(
+            SceneState(
+                joint_positions=np.array(spec.robot_start.joint_positions)[None],
+                gripper_opening=np.array([self.opening]),
+                tool_position_base=self.tool[None].copy(),
+                tool_quaternion_xyzw=np.array([[1.0, 0, 0, 0]]),
+                entity_position_base=each(lambda e: self.position[e.name]),
+                entity_quaternion_xyzw=each(lambda e: self.turn[e.name]),
+                entity_half_extents=each(lambda e: e.half_extents),
+                entity_joint_value=each(joint),
+                entity_joint_range=each(lambda e: getattr(e, "joint_range", (0.0, 0.0))),
+                present=np.ones((1, count), dtype=bool),
+                entity_names=(spec.entity_names,),
+                instructions=(spec.instruction,),
+                entity_linear_velocity=np.zeros((1, count, 3)),
+                grasped=held,
+                touched=held | each(lambda e: e.name in self.touching),
+                contact=np.zeros((1, count, count), dtype=bool),
+                on_table=each(lambda e: self.position[e.name][2] < e.half_extents[2] + 0.005),
+                time=np.array([0.4 * len(self.frames)]),
+            )
+        )
 
     def go(self, where: np.ndarray, opening: float | None = None, steps: int = 2) -> Script:
         """Move the tool there in some chunks, with what it holds."""
@@ -68,7 +78,7 @@ class Script:
         return self
 
     def to(self, name: str, height: float = 0.0, opening: float | None = None, steps: int = 3) -> Script:
-        return self.go(self.position[name] + [0, 0, height], opening, steps)
+        return self.go(self.position[name] + np.array([0, 0, height]), opening, steps)
 
     def grasp(self, name: str) -> Script:
         """Close on a thing and hold it."""
@@ -79,7 +89,9 @@ class Script:
         self.commands[-2:] = [0.0, 0.0]
         return self
 
-    def lose(self, opening: float, then: np.ndarray | None = None, travel: tuple[float, float, float] = (0, 0, 0)) -> Script:
+    def lose(
+        self, opening: float, then: np.ndarray | None = None, travel: tuple[float, float, float] = (0, 0, 0)
+    ) -> Script:
         """Lose what is held: it falls to ``then``; the hand moves on by ``travel``."""
         name, self.holding = self.holding, None
         self.position[str(name)] = self.position[str(name)] if then is None else np.asarray(then, dtype=float)
@@ -92,19 +104,34 @@ class Script:
         rows = [goals.evaluate(frame)[0] for frame in self.frames[1:]]
         width = len(goals.atom_names[0])
         predicates = np.repeat(np.array(rows).reshape(-1, width), CHUNK, axis=0)
-        merged = {k: np.concatenate([getattr(f, k) for f in self.frames]) for k in vars(self.frames[0]) if k not in ("entity_names", "instructions")}
+        merged = {
+            k: np.concatenate([getattr(f, k) for f in self.frames])
+            for k in vars(self.frames[0])
+            if k not in ("entity_names", "instructions")
+        }
         states = SceneState(
-            **merged, entity_names=(self.spec.entity_names,) * len(self.frames),
+            **merged,
+            entity_names=(self.spec.entity_names,) * len(self.frames),
             instructions=(self.spec.instruction,) * len(self.frames),
         )
         return Episode(
-            spec=self.spec, seed=0, actor="script", outcome=outcome, steps=len(predicates), states=states, chunks=chunks,
-            executed=np.full(len(chunks), CHUNK), predicate_names=goals.atom_names[0], predicates=predicates,
+            spec=self.spec,
+            seed=0,
+            actor="script",
+            outcome=outcome,
+            steps=len(predicates),
+            states=states,
+            chunks=chunks,
+            executed=np.full(len(chunks), CHUNK),
+            predicate_names=goals.atom_names[0],
+            predicates=predicates,
             reason="the physics diverged" if outcome == "invalid" else "",
         )
 
 
-def scene(name: str, test: Callable[[EnvironmentSpec], bool] = lambda spec: True, axis: str | None = None) -> EnvironmentSpec:
+def scene(
+    name: str, test: Callable[[EnvironmentSpec], bool] = lambda spec: True, axis: str | None = None
+) -> EnvironmentSpec:
     rng = np.random.default_rng(5)
     for _ in range(300):
         spec = sample_split(name, "probe" if axis else "train", rng, axis=axis)
@@ -119,7 +146,10 @@ OTHER = next(e.name for e in PICK.objects if e.role == "distractor")
 OTHER_PLACE = next(e.name for e in PICK.objects if e.role == "receptacle" and e.name != PLACE)
 STACK = scene("stack")
 UPPER, LOWER = next(atoms(STACK.goal)).args
-PUSH = scene("push_insert", lambda s: next(atoms(s.goal)).predicate == "at" and any(e.role == "distractor" for e in s.objects))
+PUSH = scene(
+    "push_insert",
+    lambda s: next(atoms(s.goal)).predicate == "at" and any(e.role == "distractor" for e in s.objects),
+)
 DRAWER = scene("articulated", lambda s: next(atoms(s.goal)).predicate == "opened")
 ORDERED = scene("push_insert", lambda s: isinstance(s.goal, AllOf), axis="composition")
 
@@ -134,15 +164,20 @@ def between(share: float, height: float) -> np.ndarray:
 
 
 def carried(share: float, height: float = 0.15) -> Script:
-    return Script(PICK).grasp(OBJECT).go(at(OBJECT) + [0, 0, 0.12]).go(between(share, height))
+    return Script(PICK).grasp(OBJECT).go(at(OBJECT) + np.array([0, 0, 0.12])).go(between(share, height))
 
 
 def stays_away() -> Script:
-    return Script(PICK).go(HOME + [0.0, 0.0, 0.05], steps=6)
+    return Script(PICK).go(HOME + np.array([0.0, 0.0, 0.05]), steps=6)
 
 
 def closes_beside() -> Script:
-    return Script(PICK).go(at(OBJECT) + [0.0, 0.05, 0.0]).go(at(OBJECT) + [0.0, 0.05, 0.0], 0.0).go(HOME, 0.0)
+    return (
+        Script(PICK)
+        .go(at(OBJECT) + np.array([0.0, 0.05, 0.0]))
+        .go(at(OBJECT) + np.array([0.0, 0.05, 0.0]), 0.0)
+        .go(HOME, 0.0)
+    )
 
 
 def presses_from_above() -> Script:
@@ -156,25 +191,25 @@ def waits_open() -> Script:
 
 
 def takes_another() -> Script:
-    return Script(PICK).grasp(OTHER).go(at(OTHER) + [0, 0, 0.15])
+    return Script(PICK).grasp(OTHER).go(at(OTHER) + np.array([0, 0, 0.15]))
 
 
 def topples() -> Script:
     script = Script(PICK).to(OBJECT, 0.1)
-    script.position[OBJECT] = at(OBJECT) + [0.02, 0.0, 0.0]
+    script.position[OBJECT] = at(OBJECT) + np.array([0.02, 0.0, 0.0])
     script.turn[OBJECT] = np.array([0.0, np.sin(0.785), 0.0, np.cos(0.785)])
     return script.go(HOME)
 
 
 def pushes_away() -> Script:
     script = Script(PICK).to(OBJECT, 0.1)
-    script.position[OBJECT] = at(OBJECT) + [0.08, 0.0, 0.0]
+    script.position[OBJECT] = at(OBJECT) + np.array([0.08, 0.0, 0.0])
     return script.go(HOME)
 
 
 def strikes_another() -> Script:
     script = Script(PICK).to(OTHER, 0.15)
-    script.position[OTHER] = at(OTHER) + [0.06, 0.0, 0.0]
+    script.position[OTHER] = at(OTHER) + np.array([0.06, 0.0, 0.0])
     return script.go(HOME)
 
 
@@ -185,7 +220,13 @@ def rests_on_the_bin() -> Script:
 
 
 def slides_out_lifting() -> Script:
-    return Script(PICK).grasp(OBJECT).go(at(OBJECT) + [0, 0, 0.02], steps=1).lose(0.0, at(OBJECT), (0, 0, 0.1)).go(HOME, 0.0)
+    return (
+        Script(PICK)
+        .grasp(OBJECT)
+        .go(at(OBJECT) + np.array([0, 0, 0.02]), steps=1)
+        .lose(0.0, at(OBJECT), (0, 0, 0.1))
+        .go(HOME, 0.0)
+    )
 
 
 def slides_out_carrying() -> Script:
@@ -201,18 +242,28 @@ def stops_on_the_way() -> Script:
 
 
 def puts_elsewhere() -> Script:
-    return carried(0.4).go(at(OTHER_PLACE) + [0, 0, 0.1]).lose(1.0, at(OTHER_PLACE) + [0, 0, 0.01]).go(HOME, 1.0)
+    return (
+        carried(0.4)
+        .go(at(OTHER_PLACE) + np.array([0, 0, 0.1]))
+        .lose(1.0, at(OTHER_PLACE) + np.array([0, 0, 0.01]))
+        .go(HOME, 1.0)
+    )
 
 
 def puts_beside() -> Script:
-    edge = at(PLACE) + [PICK.entity(PLACE).half_extents[0] + 0.03, 0, 0.1]
-    return carried(0.4).go(edge).lose(1.0, edge - [0, 0, 0.09]).go(HOME, 1.0)
+    edge = at(PLACE) + np.array([PICK.entity(PLACE).half_extents[0] + 0.03, 0, 0.1])
+    return carried(0.4).go(edge).lose(1.0, edge - np.array([0, 0, 0.09])).go(HOME, 1.0)
 
 
 def falls_off_the_stack() -> Script:
     base = at(LOWER, STACK)
-    script = Script(STACK).grasp(UPPER).go(at(UPPER, STACK) + [0, 0, 0.15]).go(base + [0.03, 0, 0.06])
-    return script.lose(1.0, base + [0.06, 0, 0]).go(HOME, 1.0)
+    script = (
+        Script(STACK)
+        .grasp(UPPER)
+        .go(at(UPPER, STACK) + np.array([0, 0, 0.15]))
+        .go(base + np.array([0.03, 0, 0.06]))
+    )
+    return script.lose(1.0, base + np.array([0.06, 0, 0])).go(HOME, 1.0)
 
 
 def knocks_the_base_over() -> Script:
@@ -227,16 +278,16 @@ def opens_a_little() -> Script:
     script = Script(DRAWER).grasp("drawer")
     for share in (0.1, 0.2, 0.3):
         script.joints["drawer"] = 0.15 * share
-        script.go(script.tool - [0.015, 0, 0], steps=1)
+        script.go(script.tool - np.array([0.015, 0, 0]), steps=1)
     return script.go(script.tool, steps=5)
 
 
 def slides_off_the_handle() -> Script:
     script = Script(DRAWER).grasp("drawer")
     script.joints["drawer"] = 0.03
-    script.go(script.tool - [0.03, 0, 0], steps=1)
+    script.go(script.tool - np.array([0.03, 0, 0]), steps=1)
     script.holding = None
-    return script.go(script.tool - [0.1, 0, 0], 0.0)
+    return script.go(script.tool - np.array([0.1, 0, 0]), 0.0)
 
 
 def pushed_to(along: float, across: float) -> Callable[[], Script]:
@@ -255,35 +306,56 @@ def pushed_to(along: float, across: float) -> Callable[[], Script]:
 def pushes_another() -> Script:
     other = next(e.name for e in PUSH.objects if e.role == "distractor")
     script = Script(PUSH).to(other, 0.0, 0.0)
-    script.position[other] = at(other, PUSH) + [0.1, 0.0, 0.0]
-    return script.go(script.tool + [0.08, 0.0, 0.0], 0.0)
+    script.position[other] = at(other, PUSH) + np.array([0.1, 0.0, 0.0])
+    return script.go(script.tool + np.array([0.08, 0.0, 0.0]), 0.0)
 
 
 def inserts_first() -> Script:
     peg, slot = next(a for a in atoms(ORDERED.goal) if a.predicate == "inserted").args
-    script = Script(ORDERED).grasp(peg).go(at(peg, ORDERED) + [0, 0, 0.2]).go(at(slot, ORDERED) + [0, 0, 0.2])
+    script = (
+        Script(ORDERED)
+        .grasp(peg)
+        .go(at(peg, ORDERED) + np.array([0, 0, 0.2]))
+        .go(at(slot, ORDERED) + np.array([0, 0, 0.2]))
+    )
     half = ORDERED.entity(peg).half_extents[2]
-    return script.lose(1.0, at(slot, ORDERED) * [1, 1, 0] + [0, 0, half + 0.006]).go(HOME, 1.0)
+    return script.lose(1.0, at(slot, ORDERED) * [1, 1, 0] + np.array([0, 0, half + 0.006])).go(HOME, 1.0)
 
 
 CASES: list[tuple[Callable[[], Script], str, str]] = [
-    (stays_away, "approach", "no_approach"), (closes_beside, "approach", "missed_grasp"),
-    (presses_from_above, "grasp", "missed_grasp"), (waits_open, "grasp", "stopped_short"),
-    (takes_another, "approach", "wrong_object"), (topples, "approach", "knocked_over"),
-    (pushes_away, "approach", "knocked_over"), (strikes_another, "approach", "collision"),
-    (rests_on_the_bin, "approach", "collision"), (slides_out_lifting, "lift", "slip"),
-    (slides_out_carrying, "transport", "slip"), (lets_go_on_the_way, "transport", "dropped"),
-    (stops_on_the_way, "transport", "stopped_short"), (puts_elsewhere, "transport", "wrong_place"),
-    (puts_beside, "transport", "misaligned"), (falls_off_the_stack, "place", "misaligned"),
-    (knocks_the_base_over, "place", "knocked_over"), (opens_a_little, "open", "not_opened"),
-    (slides_off_the_handle, "open", "slip"), (pushed_to(0.5, 0.0), "push", "stopped_short"),
-    (pushed_to(0.9, 0.08), "push", "misaligned"), (pushed_to(0.1, 0.12), "push", "wrong_place"),
-    (pushes_another, "approach", "wrong_object"), (inserts_first, "approach", "wrong_order"),
+    (stays_away, "approach", "no_approach"),
+    (closes_beside, "approach", "missed_grasp"),
+    (presses_from_above, "grasp", "missed_grasp"),
+    (waits_open, "grasp", "stopped_short"),
+    (takes_another, "approach", "wrong_object"),
+    (topples, "approach", "knocked_over"),
+    (pushes_away, "approach", "knocked_over"),
+    (strikes_another, "approach", "collision"),
+    (rests_on_the_bin, "approach", "collision"),
+    (slides_out_lifting, "lift", "slip"),
+    (slides_out_carrying, "transport", "slip"),
+    (lets_go_on_the_way, "transport", "dropped"),
+    (stops_on_the_way, "transport", "stopped_short"),
+    (puts_elsewhere, "transport", "wrong_place"),
+    (puts_beside, "transport", "misaligned"),
+    (falls_off_the_stack, "place", "misaligned"),
+    (knocks_the_base_over, "place", "knocked_over"),
+    (opens_a_little, "open", "not_opened"),
+    (slides_off_the_handle, "open", "slip"),
+    (pushed_to(0.5, 0.0), "push", "stopped_short"),
+    (pushed_to(0.9, 0.08), "push", "misaligned"),
+    (pushed_to(0.1, 0.12), "push", "wrong_place"),
+    (pushes_another, "approach", "wrong_object"),
+    (inserts_first, "approach", "wrong_order"),
 ]
 
 
-@pytest.mark.parametrize(("write", "stage", "mode"), CASES, ids=lambda value: getattr(value, "__name__", str(value)))
-def test_stage_and_mode_of_episodes_written_by_hand(write: Callable[[], Script], stage: str, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("write", "stage", "mode"), CASES, ids=lambda value: getattr(value, "__name__", str(value))
+)
+def test_stage_and_mode_of_episodes_written_by_hand(
+    write: Callable[[], Script], stage: str, mode: str
+) -> None:
     diagnosis = StateCritic().diagnose(write().episode())
     assert (diagnosis.stage, diagnosis.failure_mode) == (stage, mode), diagnosis.evidence
 
@@ -316,14 +388,22 @@ def failing(write: Callable[[], Script], spec: EnvironmentSpec) -> Episode:
     return replace(write().episode(), spec=spec)
 
 
-@pytest.mark.parametrize(("write", "axis"), [
-    (slides_out_carrying, "dynamics"), (closes_beside, "position"), (takes_another, "instruction"),
-    (puts_elsewhere, "instruction"), (stays_away, "position"),
-])
+@pytest.mark.parametrize(
+    ("write", "axis"),
+    [
+        (slides_out_carrying, "dynamics"),
+        (closes_beside, "position"),
+        (takes_another, "instruction"),
+        (puts_elsewhere, "instruction"),
+        (stays_away, "position"),
+    ],
+)
 def test_the_cause_fits_what_happened(write: Callable[[], Script], axis: str) -> None:
     spec = moved_scene(
-        ("position", OBJECT, "object_yaw", 0.8), ("dynamics", OBJECT, "friction", 0.6),
-        ("instruction", "scene", "phrasing", "goes"), ("appearance", "scene", "camera_azimuth", 0.4),
+        ("position", OBJECT, "object_yaw", 0.8),
+        ("dynamics", OBJECT, "friction", 0.6),
+        ("instruction", "scene", "phrasing", "goes"),
+        ("appearance", "scene", "camera_azimuth", 0.4),
     )
     ranked = StateCritic().diagnoses(failing(write, spec), limit=4)
     assert ranked[0].cause is not None and ranked[0].cause.axis == axis
@@ -357,7 +437,9 @@ def test_keyframes_are_start_close_lift_release_end() -> None:
     frames = keyframes(episode)
     reasons = [frame.reason for frame in frames]
     assert reasons[0] == "start" and reasons[-1] == "end" and {"close", "lift", "release"} <= set(reasons)
-    assert [f.boundary for f in frames] == sorted({f.boundary for f in frames}) and frames[-1].boundary == len(episode.chunks)
+    assert [f.boundary for f in frames] == sorted({f.boundary for f in frames}) and frames[
+        -1
+    ].boundary == len(episode.chunks)
     slot = PICK.entity_names.index(OBJECT)
     lift = next(frame for frame in frames if frame.reason == "lift").boundary
     heights = episode.states.entity_position_base[:, slot, 2]

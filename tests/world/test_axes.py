@@ -16,7 +16,9 @@ SPLITS = load_splits()
 CASES = [(name, axis) for name in FAMILIES for axis in SPLITS.axes(name)]
 
 
-def scenes(name: str, count: int, axis: str | None = None, split: str = "probe", seed: int = 0) -> list[EnvironmentSpec]:
+def scenes(
+    name: str, count: int, axis: str | None = None, split: str = "probe", seed: int = 0
+) -> list[EnvironmentSpec]:
     rng = np.random.default_rng(seed)
     return [sample_split(name, split, rng, axis=axis) for _ in range(count)]
 
@@ -101,9 +103,19 @@ def test_what_is_written_is_read_back_and_little_else_changes(name: str, axis: s
 
 
 # A value of one axis can imply one of another: a pairing is made of colours, a gap of places and sizes.
-IMPLIED = {("instruction", "pairing"), ("clutter", "gap"), ("clutter", "spread"), ("position", "drawer_start"), ("position", "drawer_idle"),
-           ("position", "knob_start"), ("position", "knob_idle"), ("objects", "clearance"), ("instruction", "task"),
-           ("clutter", "distractors"), ("position", "object_yaw")}
+IMPLIED = {
+    ("instruction", "pairing"),
+    ("clutter", "gap"),
+    ("clutter", "spread"),
+    ("position", "drawer_start"),
+    ("position", "drawer_idle"),
+    ("position", "knob_start"),
+    ("position", "knob_idle"),
+    ("objects", "clearance"),
+    ("instruction", "task"),
+    ("clutter", "distractors"),
+    ("position", "object_yaw"),
+}
 
 
 def assert_little_changed(before: dict, after: dict, axis: str) -> None:
@@ -121,9 +133,13 @@ def test_setting_a_deviation_to_its_nominal_value_removes_it(name: str) -> None:
             changed = set_value(spec, item.axis, item.object, item.parameter, item.nominal)
             place = None if item.object == "scene" else spec.entity_names.index(item.object)
             same = [
-                other for other in deviations(changed)
+                other
+                for other in deviations(changed)
                 if other.parameter == item.parameter
-                and (place is None or place < len(changed.entities) and other.object == changed.entity_names[place])
+                and (
+                    place is None
+                    or (place < len(changed.entities) and other.object == changed.entity_names[place])
+                )
             ]
             assert not same, (item, same)
 
@@ -135,7 +151,11 @@ def test_setting_what_is_there_already_changes_nothing(name: str) -> None:
             again = set_value(spec, axis, thing, parameter, value)
             for key, read in by_place(spec).items():
                 assert by_place(again)[key] == pytest.approx(read, abs=1e-6), key
-            assert (again.goal, again.instruction, again.entity_names) == (spec.goal, spec.instruction, spec.entity_names)
+            assert (again.goal, again.instruction, again.entity_names) == (
+                spec.goal,
+                spec.instruction,
+                spec.entity_names,
+            )
 
 
 def test_deviations_are_ordered_and_measured_in_widths_of_train() -> None:
@@ -187,14 +207,20 @@ def test_colour_and_shape_change_name_goal_and_instruction() -> None:
 
 
 def test_a_name_that_is_taken_is_an_error() -> None:
-    spec = next(s for s in scenes("pick_place", 20, split="train") if len({e.color for e in s.objects[:2]}) == 2)
+    spec = next(
+        s for s in scenes("pick_place", 20, split="train") if len({e.color for e in s.objects[:2]}) == 2
+    )
     first, second = spec.objects[0], spec.objects[1]
     with pytest.raises(SpecError, match="has one already"):
         set_value(spec, "objects", first.name, "color", second.color)
 
 
 def test_dropping_the_second_step_keeps_the_first() -> None:
-    for name, parameter, value in (("pick_place", "steps", 1.0), ("articulated", "steps", "single"), ("push_insert", "steps", "single")):
+    for name, parameter, value in (
+        ("pick_place", "steps", 1.0),
+        ("articulated", "steps", "single"),
+        ("push_insert", "steps", "single"),
+    ):
         spec = next(s for s in scenes(name, 60, axis="composition") if len(list(atoms(s.goal))) > 1)
         single = set_value(spec, "composition", "scene", parameter, value)
         assert list(atoms(single.goal)) == list(atoms(spec.goal))[:1]
@@ -218,13 +244,16 @@ def test_free_words_stay_as_they_are() -> None:
     assert set_value(spec, "dynamics", name, "mass", 0.2).instruction == "kindly tidy the table"
 
 
-@pytest.mark.parametrize(("key", "message"), [
-    (("position", "red dragon", "object_x", 0.5), "red dragon"),
-    (("position", "scene", "object_z", 0.5), "object_z"),
-    (("clutter", "scene", "distractors", 9.0), "taken away"),
-    (("dynamics", "scene", "damping_scale", "strong"), "expected a number"),
-    (("instruction", "scene", "phrasing", "bellow"), "bellow"),
-])
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (("position", "red dragon", "object_x", 0.5), "red dragon"),
+        (("position", "scene", "object_z", 0.5), "object_z"),
+        (("clutter", "scene", "distractors", 9.0), "taken away"),
+        (("dynamics", "scene", "damping_scale", "strong"), "expected a number"),
+        (("instruction", "scene", "phrasing", "bellow"), "bellow"),
+    ],
+)
 def test_what_cannot_be_set_is_an_error_that_says_so(key: tuple, message: str) -> None:
     spec = scenes("pick_place", 1, split="train")[0]
     with pytest.raises(SpecError, match=message):

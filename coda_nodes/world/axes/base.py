@@ -9,11 +9,20 @@ from typing import Union
 
 from coda_nodes.world.diagnosis import SCENE
 from coda_nodes.world.errors import SpecError, unknown
-from coda_nodes.world.spec import AllOf, AnyOf, Atom, EnvironmentSpec, FixtureSpec, Goal, Not, ObjectSpec, atoms
+from coda_nodes.world.spec import (
+    AllOf,
+    AnyOf,
+    Atom,
+    EnvironmentSpec,
+    FixtureSpec,
+    Goal,
+    Not,
+    ObjectSpec,
+    atoms,
+)
 
-Value = Union[float, str, tuple[float, ...]]
-Entity = Union[ObjectSpec, FixtureSpec]
-Get = Callable[[EnvironmentSpec, str], Union[Value, None]]
+Value = Union[float, str, tuple[float, ...]]  # noqa: UP007 (evaluated at run time)
+Get = Callable[[EnvironmentSpec, str], Union[Value, None]]  # noqa: UP007
 Set = Callable[[EnvironmentSpec, str, Value], EnvironmentSpec]
 
 ANY = "*"
@@ -22,7 +31,8 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Access:
-    """One parameter: the things that have it (or the scene), how it is read (None: it does not apply) and written."""
+    """One parameter: the things that have it (or the scene), how it is read (None: it does not apply) and
+    written."""
 
     things: Callable[[EnvironmentSpec], Sequence[str]]
     get: Get
@@ -112,9 +122,14 @@ def rename(spec: EnvironmentSpec, old: str, new: str) -> EnvironmentSpec:
     if new in spec.entity_names:
         raise SpecError(f"{old!r} cannot become {new!r}: the scene has one already")
     swap = lambda group: tuple(e.model_copy(update={"name": new}) if e.name == old else e for e in group)  # noqa: E731
-    goal = map_goal(spec.goal, lambda atom: atom.model_copy(update={"args": tuple(new if a == old else a for a in atom.args)}))
+    goal = map_goal(
+        spec.goal,
+        lambda atom: atom.model_copy(update={"args": tuple(new if a == old else a for a in atom.args)}),
+    )
     instruction = re.sub(rf"\b{re.escape(old)}\b", new, spec.instruction)
-    return spec.revise(objects=swap(spec.objects), fixtures=swap(spec.fixtures), goal=goal, instruction=instruction)
+    return spec.revise(
+        objects=swap(spec.objects), fixtures=swap(spec.fixtures), goal=goal, instruction=instruction
+    )
 
 
 def without(spec: EnvironmentSpec, names: Sequence[str]) -> EnvironmentSpec:

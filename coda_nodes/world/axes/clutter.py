@@ -21,7 +21,8 @@ SLACK = 1e-9
 
 
 def _count(things: Callable[[EnvironmentSpec], Sequence[str]], offset: int = 0) -> Access:
-    """How many of some things there are; fewer are reached by removing the last ones that the task does not name."""
+    """How many of some things there are; fewer are reached by removing the last ones that the task does not
+    name."""
 
     def get(spec: EnvironmentSpec, _: str) -> float:
         return float(len(things(spec)) - offset)
@@ -31,9 +32,12 @@ def _count(things: Callable[[EnvironmentSpec], Sequence[str]], offset: int = 0) 
         surplus = len(names) - offset - number(value, "count")
         spare = [name for name in names if name not in task_things(spec)]
         if surplus < 0 or surplus != int(surplus):
-            raise SpecError(f"the scene holds {len(names)} of {', '.join(names)}; things can only be taken away, not {value!r}")
+            there = f"the scene holds {len(names)} of {', '.join(names)}"
+            raise SpecError(f"{there}; things can only be taken away, not {value!r}")
         if surplus > len(spare):
-            raise SpecError(f"{int(surplus)} of {', '.join(names)} are to go, the task does not name {len(spare)} of them")
+            raise SpecError(
+                f"{int(surplus)} of {', '.join(names)} are to go, the task does not name {len(spare)} of them"
+            )
         return without(spec, spare[len(spare) - int(surplus) :])
 
     return Access(whole_scene, get, put)
@@ -74,7 +78,8 @@ def least_gap(spec: EnvironmentSpec) -> float | None:
 
 
 def _set_gap(spec: EnvironmentSpec, _: str, value: Value) -> EnvironmentSpec:
-    """Push what stands nearer apart, distractors first; where all stand farther, bring the nearest two together."""
+    """Push what stands nearer apart, distractors first; where all stand farther, bring the nearest two
+    together."""
     wanted, now = number(value, "gap"), least_gap(spec)
     if now is None:
         raise SpecError("gap: the scene holds no two things")
@@ -89,8 +94,8 @@ def _set_gap(spec: EnvironmentSpec, _: str, value: Value) -> EnvironmentSpec:
 
 
 def _pairs(spec: EnvironmentSpec) -> list[tuple[ObjectSpec, ObjectSpec]]:
-    """Pairs that a gap is kept between; the one to be moved is last: a distractor rather than a thing of the task,
-    never a receptacle."""
+    """Pairs that a gap is kept between; the one to be moved is last: a distractor rather than a thing of the
+    task, never a receptacle."""
     rank = {"receptacle": 0, "object": 1, "distractor": 2}
     things = sorted((e for e in spec.objects if e.role in rank), key=lambda e: rank[e.role])
     kept = ("object", "distractor") if spec.family in ALL_KEPT else ("distractor",)
@@ -109,7 +114,10 @@ def _outside(spec: EnvironmentSpec, name: str) -> tuple[float, float]:
     """How far a thing stands outside the train region of objects along x and y [m], signed."""
     train = load_splits().ranges(spec.family, "train")
     regions = (train.allowed("position", "object_x"), train.allowed("position", "object_y"))
-    excess = [value - min(max(value, r.low), r.high) for value, r in zip(spec.entity(name).pose.position, regions)]
+    excess = [
+        value - min(max(value, r.low), r.high)
+        for value, r in zip(spec.entity(name).pose.position, regions, strict=False)
+    ]
     return excess[0], excess[1]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from coda_nodes.world.axes.base import Value, find_access
 from coda_nodes.world.axes.clutter import clearance
-from coda_nodes.world.axes.tasks import phrasing_of, rephrase
+from coda_nodes.world.axes.words import phrasing_of, rephrase
 from coda_nodes.world.errors import SpecError
 from coda_nodes.world.ranges import Allowed, FamilyRanges, Range
 from coda_nodes.world.spec import EnvironmentSpec, ObjectSpec
@@ -22,7 +22,8 @@ Key = tuple[str, str, str]
 INWARD = (0.25, 0.5, 0.75, 1.0, 0.0)
 """Where inside train a nominal value is looked for: share of the nearest interval, from its nearer end."""
 LOWER_ONLY = ("gap",)
-"""Parameters whose range bounds from below: things may stand farther apart than the gap they were laid out with."""
+"""Parameters whose range bounds from below: things may stand farther apart than the gap they were laid out
+with."""
 TOUCH = 0.002
 """Gap below which a moved thing would stand in another [m]."""
 
@@ -130,16 +131,24 @@ def _distance(allowed: Allowed, value: float | str, name: str) -> float:
     if allowed.contains(value) or (name in LOWER_ONLY and float(value) > allowed.low):
         return 0.0
     width = sum(high - low for low, high in allowed.intervals)
-    return min(max(low - float(value), float(value) - high) for low, high in allowed.intervals) / max(width, 1e-9)
+    return min(max(low - float(value), float(value) - high) for low, high in allowed.intervals) / max(
+        width, 1e-9
+    )
 
 
 def _steps_away(choices: Iterable[float | str], value: float | str) -> float:
     """Difference from the nearest choice where they are counts, else 1."""
     numbers = [float(choice) for choice in choices if isinstance(choice, (int, float))]
-    return min(abs(float(value) - number) for number in numbers) if numbers and not isinstance(value, str) else 1.0
+    return (
+        min(abs(float(value) - number) for number in numbers)
+        if numbers and not isinstance(value, str)
+        else 1.0
+    )
 
 
-def _deviation(spec: EnvironmentSpec, splits: Splits, train: FamilyRanges, key: Key, value: Value) -> Deviation | None:
+def _deviation(
+    spec: EnvironmentSpec, splits: Splits, train: FamilyRanges, key: Key, value: Value
+) -> Deviation | None:
     nominal = nominal_value(spec, splits, train, key, value)
     return None if nominal is None else Deviation(*key, value, nominal, _excess(train, key, value))
 
@@ -147,7 +156,8 @@ def _deviation(spec: EnvironmentSpec, splits: Splits, train: FamilyRanges, key: 
 def nominal_value(
     spec: EnvironmentSpec, splits: Splits, train: FamilyRanges, key: Key, value: Value
 ) -> Value | None:
-    """The train value that changes least else in the scene, the nearest of those; None where none can be set."""
+    """The train value that changes least else in the scene, the nearest of those; None where none can be
+    set."""
     before = _side_effects(spec, splits, train)
     best: tuple[float, Value] | None = None
     for candidate in _candidates(train, key, value):
@@ -167,7 +177,10 @@ def _side_effects(spec: EnvironmentSpec, splits: Splits, train: FamilyRanges) ->
     """What a change should not make worse: values outside train, and things standing in one another."""
     solid = [entity for entity in spec.objects if entity.role != "marker"]
     outside = sum(_excess(train, key, value) > 0 for key, value in values(spec, splits).items())
-    return {"outside": float(outside), "touching": 10.0 * sum(_touch(*pair) for pair in combinations(solid, 2))}
+    return {
+        "outside": float(outside),
+        "touching": 10.0 * sum(_touch(*pair) for pair in combinations(solid, 2)),
+    }
 
 
 def _touch(first: ObjectSpec, second: ObjectSpec) -> bool:
@@ -194,9 +207,14 @@ def _inside(allowed: Allowed, value: float | str) -> list[float | str]:
     """Values of train to try, the nearest and most typical first."""
     if not isinstance(allowed, Range):
         choices = [float(c) if isinstance(c, (int, float)) else str(c) for c in allowed.values]
-        return sorted(choices, key=lambda c: abs(c - value) if isinstance(c, float) and isinstance(value, float) else 0.0)
+        return sorted(
+            choices,
+            key=lambda c: abs(c - value) if isinstance(c, float) and isinstance(value, float) else 0.0,
+        )
     near = sorted(allowed.intervals, key=lambda pair: max(pair[0] - float(value), float(value) - pair[1]))
-    return [a + share * (b - a) for a, b in (_from_near(pair, float(value)) for pair in near) for share in INWARD]
+    return [
+        a + share * (b - a) for a, b in (_from_near(pair, float(value)) for pair in near) for share in INWARD
+    ]
 
 
 def _from_near(interval: tuple[float, float], value: float) -> tuple[float, float]:

@@ -55,7 +55,9 @@ def _fixture_number(kind: str, attribute: str) -> Access:
 
 
 def _set_damping(spec: EnvironmentSpec, _: str, value: Value) -> EnvironmentSpec:
-    return spec.revise(physics=spec.physics.model_copy(update={"damping_scale": number(value, "damping_scale")}))
+    return spec.revise(
+        physics=spec.physics.model_copy(update={"damping_scale": number(value, "damping_scale")})
+    )
 
 
 def _camera_polar(spec: EnvironmentSpec) -> tuple[CameraSpec, list[float]]:
@@ -68,7 +70,11 @@ def _camera_polar(spec: EnvironmentSpec) -> tuple[CameraSpec, list[float]]:
 
 def _camera(index: int) -> Access:
     def get(spec: EnvironmentSpec, _: str) -> float | None:
-        return _camera_polar(spec)[1][index] if spec.cameras and spec.cameras[0].look_at == CAMERA_TARGET else None
+        return (
+            _camera_polar(spec)[1][index]
+            if spec.cameras and spec.cameras[0].look_at == CAMERA_TARGET
+            else None
+        )
 
     def put(spec: EnvironmentSpec, _: str, value: Value) -> EnvironmentSpec:
         if not spec.cameras:
@@ -101,7 +107,11 @@ def _set_light_intensity(spec: EnvironmentSpec, _: str, value: Value) -> Environ
 def _offsets(spec: EnvironmentSpec) -> tuple[float, ...] | None:
     """Start joints from home [rad], None for an arm with another home."""
     joints = spec.robot_start.joint_positions
-    return tuple(float(q - home) for q, home in zip(joints, HOME, strict=True)) if len(joints) == len(HOME) else None
+    return (
+        tuple(float(q - home) for q, home in zip(joints, HOME, strict=True))
+        if len(joints) == len(HOME)
+        else None
+    )
 
 
 def _start_at(spec: EnvironmentSpec, offsets: Sequence[float]) -> EnvironmentSpec:
@@ -146,13 +156,21 @@ register("dynamics", "push_friction", _object_number("friction", _pushed), "push
 for _kind in ("drawer", "knob"):
     register("dynamics", f"{_kind}_damping", _fixture_number(_kind, "damping"))
     register("dynamics", f"{_kind}_friction", _fixture_number(_kind, "frictionloss"))
-register("dynamics", "damping_scale", Access(whole_scene, lambda spec, _: spec.physics.damping_scale, _set_damping))
+register(
+    "dynamics", "damping_scale", Access(whole_scene, lambda spec, _: spec.physics.damping_scale, _set_damping)
+)
 for _index, _name in enumerate(("camera_distance", "camera_azimuth", "camera_elevation")):
     register("appearance", _name, _camera(_index))
 register("appearance", "light_azimuth", Access(whole_scene, _light_azimuth, _set_light_azimuth))
-register("appearance", "light_intensity", Access(whole_scene, lambda spec, _: spec.light.intensity, _set_light_intensity))
+register(
+    "appearance",
+    "light_intensity",
+    Access(whole_scene, lambda spec, _: spec.light.intensity, _set_light_intensity),
+)
 register("start_pose", "base_yaw", Access(whole_scene, _base_yaw, _set_base_yaw))
 register("start_pose", "joint_offset", Access(whole_scene, _joint_offset, _set_joint_offset))
 register(
-    "start_pose", "gripper_opening", Access(whole_scene, lambda spec, _: spec.robot_start.gripper_opening, _set_opening)
+    "start_pose",
+    "gripper_opening",
+    Access(whole_scene, lambda spec, _: spec.robot_start.gripper_opening, _set_opening),
 )

@@ -62,8 +62,11 @@ def _planar(spec: EnvironmentSpec, name: str) -> tuple[float, float, float, floa
     return (*pose.position, pose.yaw)
 
 
-def move(spec: EnvironmentSpec, name: str, x: float | None = None, y: float | None = None, yaw: float | None = None) -> EnvironmentSpec:
-    """A copy with a thing elsewhere on the table [m], or turned about z [rad]; None leaves a part as it is."""
+def move(
+    spec: EnvironmentSpec, name: str, x: float | None = None, y: float | None = None, yaw: float | None = None
+) -> EnvironmentSpec:
+    """A copy with a thing elsewhere on the table [m], or turned about z [rad]; None leaves a part as it
+    is."""
     now = _planar(spec, name)
     at = tuple(old if new is None else new for old, new in zip(now, (x, y, None, yaw), strict=True))
     return changed(spec, name, pose=Pose.planar(*at))
@@ -131,7 +134,9 @@ def _half_width(spec: EnvironmentSpec, name: str) -> float | None:
     return item(spec, name).half_extents[0] / SHAPES[noun][1][0] if noun in SHAPES else None
 
 
-def _resized(spec: EnvironmentSpec, name: str, half_extents: Sequence[float], **changes: object) -> EnvironmentSpec:
+def _resized(
+    spec: EnvironmentSpec, name: str, half_extents: Sequence[float], **changes: object
+) -> EnvironmentSpec:
     """Other half extents [m], the lower face staying where it is."""
     entity = spec.entity(name)
     x, y, z = entity.pose.position
@@ -188,7 +193,8 @@ def _asked_peg(spec: EnvironmentSpec) -> Sequence[str]:
 
 
 def _peg_number(index: int) -> Access:
-    """Half width (0) or half height (2) [m] of all pegs of a scene, which are alike; the hole keeps its clearance."""
+    """Half width (0) or half height (2) [m] of all pegs of a scene, which are alike; the hole keeps its
+    clearance."""
 
     def put(spec: EnvironmentSpec, name: str, value: Value) -> EnvironmentSpec:
         clearances = {slot: _clearance(spec, slot) for slot in WORDS["slot"](spec)}
@@ -223,7 +229,9 @@ def _set_peg_aspect(spec: EnvironmentSpec, name: str, value: Value) -> Environme
 def _clearance(spec: EnvironmentSpec, name: str) -> float | None:
     """Half width of the hole less that of the peg [m]."""
     pegs = _asked_peg(spec)
-    return spec.entity(name).half_extents[0] - SLOT_WALL - spec.entity(pegs[0]).half_extents[0] if pegs else None
+    return (
+        spec.entity(name).half_extents[0] - SLOT_WALL - spec.entity(pegs[0]).half_extents[0] if pegs else None
+    )
 
 
 def _set_clearance(spec: EnvironmentSpec, name: str, value: Value) -> EnvironmentSpec:
@@ -281,12 +289,16 @@ register_place("object", _ASKED, "articulated", _OTHER_SIDE)
 register_place("other", WORDS["distractor"], "articulated", _OTHER_SIDE)
 register_place("receptacle", lambda spec: WORDS["receptacle"](spec)[:2], "pick_place")
 register_place("extra", lambda spec: WORDS["receptacle"](spec)[2:], "pick_place")
-register("position", "receptacle_yaw", _place(WORDS["receptacle"], "yaw", lambda spec, name: 1.0), "pick_place")
+register(
+    "position", "receptacle_yaw", _place(WORDS["receptacle"], "yaw", lambda spec, name: 1.0), "pick_place"
+)
 for _family in ("pick_place", "stack", "push_insert"):
     register_place("object", _ASKED, _family)
 for _family in ("pick_place", "stack", "articulated", "push_insert"):
     register("position", "object_yaw", _place(WORDS["object"], "yaw", lambda spec, name: 1.0), _family)
 register(
-    "position", "drawer_side",
-    Access(WORDS["drawer"], lambda spec, _: "left" if _side(spec) > 0 else "right", _mirror), "articulated",
+    "position",
+    "drawer_side",
+    Access(WORDS["drawer"], lambda spec, _: "left" if _side(spec) > 0 else "right", _mirror),
+    "articulated",
 )
