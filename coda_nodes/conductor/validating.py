@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from coda_nodes.conductor.loop import Loop
 from coda_nodes.conductor.validation import Draw, Subject
-from coda_nodes.world.axes import set_value
+from coda_nodes.world.axes import deviations, set_value
 from coda_nodes.world.diagnosis import Diagnosis
 from coda_nodes.world.episode import Episode
 from coda_nodes.world.errors import DiagnosisError
@@ -25,7 +25,8 @@ def _subject(loop: Loop, index: int, diagnosis: Diagnosis, program: GenerationPr
         raise DiagnosisError(f"diagnosis {diagnosis.diagnosis_id} names no cause or episode; nothing to validate")
     factual = Episode.load(loop.root.episode(diagnosis.episode)).spec
     nominal = set_value(factual, cause.axis, cause.object, cause.parameter, cause.nominal)
-    return Subject(diagnosis.diagnosis_id, program.program_id, factual, nominal, _draw(loop, index, program))
+    alone = len(deviations(factual)) <= 1
+    return Subject(diagnosis.diagnosis_id, program.program_id, factual, nominal, _draw(loop, index, program), alone)
 
 
 def _draw(loop: Loop, index: int, program: GenerationProgram) -> Draw:

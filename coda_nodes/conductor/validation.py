@@ -244,7 +244,8 @@ def validate(
 ) -> list[ValidationRecord]:
     """Validate all subjects in shared waves of episodes; one record each, in order.
 
-    ``spend`` is called before every wave; when it raises BudgetError, what is undecided ends as inconclusive.
+    ``spend`` is called before every wave; when it or ``run`` raises BudgetError, what is undecided ends as
+    inconclusive.
     """
     parts = rng.spawn(len(subjects)) if subjects else []
     plans = [
@@ -261,22 +262,17 @@ def _wave(waiting: Sequence[tuple[Validation, list[Wish]]], run: Run, spend: Spe
     for purpose in (COUNTERFACTUAL, RECREATION):
         group = [(plan, wanted) for plan, wanted in waiting if wanted[0].purpose == purpose]
         specs = [wish.spec for _, wanted in group for wish in wanted]
-        if specs and _affordable(group, spend, purpose, len(specs)):
-            log.info("%s: %d episodes for %d diagnoses", purpose, len(specs), len(group))
+        if not specs:
+            continue
+        try:
+            if spend is not None:
+                spend(purpose, len(specs))
             ended = list(run(specs, purpose))
-            for plan, wanted in group:
-                plan.tell(wanted, ended[: len(wanted)])
-                ended = ended[len(wanted) :]
-
-
-def _affordable(
-    group: Sequence[tuple[Validation, list[Wish]]], spend: Spend | None, purpose: str, count: int
-) -> bool:
-    try:
-        if spend is not None:
-            spend(purpose, count)
-    except BudgetError as error:
-        for plan, _ in group:
-            plan.stop(f"the budget is spent ({error})")
-        return False
-    return True
+        except BudgetError as error:
+            for plan, _ in group:
+                plan.stop(f"the budget is spent ({error})")
+            continue
+        log.info("%s: %d episodes for %d diagnoses", purpose, len(specs), len(group))
+        for plan, wanted in group:
+            plan.tell(wanted, ended[: len(wanted)])
+            ended = ended[len(wanted) :]

@@ -112,7 +112,7 @@ def test_conditional_power_grows_with_the_difference_seen() -> None:
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("invalid", [0.0, 0.2])
 def test_false_validation_without_effect_stays_below_alpha(rate: float, invalid: float) -> None:
-    count = 1000
+    count = 700
     validated = verdicts(Bernoulli([0, 0, rate, rate], seed=7, invalid=invalid), count)["validated"]
     # 0.05 plus two standard errors of a proportion of 0.05.
     assert validated / count <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / count)
