@@ -40,18 +40,19 @@ def die_with_parent(parent: int) -> None:
 
 
 class Worker:
-    """Keeps one simulator per family and robot, and the policy last asked for."""
+    """Keeps the simulator and the policy last asked for: building one takes milliseconds, memory is scarcer."""
 
     def __init__(self, root: ArtifactRoot, capacity: int) -> None:
         self._root, self._capacity = root, capacity
-        self._simulators: dict[tuple[str, str], BatchSimulator] = {}
+        self._simulator_key = ("", "")
+        self._simulator: BatchSimulator | None = None
         self._actors: dict[str, RolloutActor] = {"expert": ScriptedActor(), "hold": HoldActor()}
 
     def run(self, task: dict[str, Any]) -> list[dict[str, Any]]:
         """Run and save the episodes of a task; return their summaries."""
         specs = [parse_spec(text) for text in task["specs"]]
         episodes = rollout(
-            self._simulator(specs[0].family, specs[0].robot),
+            self._simulator_of(specs[0].family, specs[0].robot),
             specs,
             task["seeds"],
             self._actor(task["actor"]),
@@ -65,11 +66,11 @@ class Worker:
             episode.save(self._root)
         return [asdict(EpisodeSummary.of(episode)) for episode in episodes]
 
-    def _simulator(self, family: str, robot: str) -> BatchSimulator:
-        key = (family, robot)
-        if key not in self._simulators:
-            self._simulators[key] = BatchSimulator(family, self._capacity, robot)
-        return self._simulators[key]
+    def _simulator_of(self, family: str, robot: str) -> BatchSimulator:
+        if self._simulator is None or self._simulator_key != (family, robot):
+            self._simulator = None  # its memory must be free before the next one takes its own
+            self._simulator, self._simulator_key = BatchSimulator(family, self._capacity, robot), (family, robot)
+        return self._simulator
 
     def _actor(self, name: str) -> RolloutActor:
         if name not in self._actors:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coda_nodes.policy.preparation import prepare_language
+from coda_nodes.policy.preparation import prepare_language
 from coda_nodes.simulator.rollout import variant
 from coda_nodes.world import errors
 from coda_nodes.world.action import CHUNK_STEPS
@@ -32,6 +33,8 @@ number of workers, so that a policy sees the same batches on every machine."""
 ATTEMPTS = 2
 """Times a task is given out before a worker's death counts as the task's fault."""
 THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+SCRIPTED = ("expert", "hold")
+"""Actors that are no checkpoints."""
 Progress = Callable[[int, int, Sequence[EpisodeSummary]], None]
 """Called with episodes done, episodes in all, and those just finished."""
 
@@ -152,6 +155,9 @@ class RolloutPool:
             self._saved(episode_key(spec, one, actor, name), record_physics)
             for spec, one, name in zip(specs, seeds, variants, strict=True)
         ]
+        if actor not in SCRIPTED and None in found:
+            # workers with a policy must not each load the sentence encoder
+            prepare_language(specs)
         settings = {"actor": actor, "execute": execute, "noise": noise, "record_physics": record_physics}
         tasks = deque(
             _Task(places, _message(places, specs, seeds, begins, variants, settings))
