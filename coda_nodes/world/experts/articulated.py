@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coda_nodes.world.experts.base import Array, Command, Mask, Slots, View, azimuth_yaw
+from coda_nodes.world.experts.base import MAX_OPENING, Array, Command, Mask, Slots, View, azimuth_yaw
 from coda_nodes.world.experts.grasp import Grasp, choose_grasp
 from coda_nodes.world.experts.lowering import Parts, let_go, lower, widen
 from coda_nodes.world.experts.transfer import deliver, fetch, free_spot, retreat
@@ -36,6 +36,8 @@ DROP = 0.012
 """Height over the tray's floor at which a thing is let go [m]."""
 YAW_MIDDLE, YAW_ROOM = 0.5, 2.45
 """Tool yaws relative to the bearing of the hand that the last joint reaches: middle and half range [rad]."""
+ENCLOSING, ABOUT = 0.010, 0.022
+"""Difference between gap and handle, and distance of the hand from it, up to which it counts as enclosed [m]."""
 GOAL_SHARE = {"open": 1.0, "close": 0.0, "turn_on": 1.0, "turn_off": 0.0}
 DONE_SHARE = {"open": (0.88, 9.0), "close": (-9.0, 0.05), "turn_on": (0.88, 9.0), "turn_off": (-9.0, 0.12)}
 """Shares of the travel between which a part counts as done: a little more than its predicate asks."""
@@ -51,6 +53,8 @@ class ArticulatedExpert:
 
     def command(self, view: View) -> Command:
         """Serve the first part that is not done; let go of what the part does not need."""
+        self._enclose(view, self.drawer, 2 * HANDLE_HALF_EXTENTS[1])
+        self._enclose(view, self.knob, 2 * KNOB_GRIP_HALF_EXTENTS[1])
         done = np.stack([self._done(view, p) for p in range(self.parts.count)], axis=1)
         part = self.parts.current(done)
         kind, subject = self.parts.pick(self.parts.kind, part), self.parts.pick(self.parts.subject, part)
@@ -68,6 +72,14 @@ class ArticulatedExpert:
         command = command.where(fixture >= 0, let_go(view))
         finished = (done | (self.parts.kind == "")).all(1)
         return command.where(finished, retreat(view, slot))
+
+    def _enclose(self, view: View, slot: Slots, width: float) -> None:
+        """Take a handle between closed fingers as held, also where a tilted hand touches it with one pad only."""
+        gap = np.abs(view.state.gripper_opening * MAX_OPENING - width)
+        apart = view.state.tool_position_base - view.of(view.state.entity_position_base, slot)
+        about = view.of(view.state.touched, slot) & (gap < ENCLOSING) & (np.linalg.norm(apart, axis=1) < ABOUT)
+        about &= view.opening * MAX_OPENING < width + ENCLOSING
+        view.held[view.rows, slot] |= about
 
     def _put_down(self, view: View, slot: Slots, command: Command) -> Command:
         wrong = self.parts.others_held(view, slot, movable=True)
