@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,6 +18,8 @@ from coda_nodes.ros.qos import EVENTS
 from coda_nodes.world.errors import CodaError
 
 T = TypeVar("T")
+_HEARD = 1.0
+"""Longest wait for a listener to feedback before work begins without one [s]."""
 _log = logging.getLogger(__name__)
 
 
@@ -134,7 +137,9 @@ def serve_action(
 
     async def execute(handle: Any) -> Any:
         try:
-            result = await background.run(work, Goal(handle, kind.Feedback, background.closing))
+            result = await background.run(
+                _begin, node, name, work, Goal(handle, kind.Feedback, background.closing)
+            )
         except CodaError as error:
             return _abort(handle, failed(kind.Result(), str(error)))
         except Exception as error:
@@ -155,6 +160,14 @@ def serve_action(
         cancel_callback=lambda _: CancelResponse.ACCEPT,
         feedback_pub_qos_profile=EVENTS,
     )
+
+
+def _begin(node: Node, name: str, work: Callable[[Goal], Any], goal: Goal) -> Any:
+    """Do the work once somebody hears its feedback: discovery of the client may lag behind its goal."""
+    pause, end = threading.Event(), time.monotonic() + _HEARD
+    while not node.count_subscribers(f"{name}/_action/feedback") and time.monotonic() < end:
+        pause.wait(0.01)
+    return work(goal)
 
 
 def _abort(handle: Any, result: Any) -> Any:
