@@ -29,8 +29,8 @@ def rotation_matrices(quaternion_xyzw: Array) -> Array:
 
 
 def world_extents(rotation: Array, half_extents: Array, cylinder: NDArray[np.bool_]) -> Array:
-    """Half extents [m] along the outer frame's axes of turned boxes and (where ``cylinder``) turned
-    cylinders.
+    """Half extents [m] along the outer frame's axes of turned boxes
+    and (where ``cylinder``) turned cylinders.
 
     ``rotation`` (..., 3, 3), ``half_extents`` (..., 3), ``cylinder`` (...); returns (..., 3). A cylinder of
     radius r,

@@ -70,8 +70,8 @@ def sentence(clauses: Sequence[str]) -> str:
 
 
 def find_phrasing(family: str, instruction: str, parts: Sequence[dict[str, str]]) -> str | None:
-    """Phrasing whose sentence for ``parts`` (the names of each step) is ``instruction``; None if there is
-    none."""
+    """Phrasing whose sentence for ``parts`` (the names of each step) is ``instruction``;
+    None if there is none."""
     for phrasing in TEMPLATES.get(family, {}):
         try:
             if sentence([clause(family, phrasing, **names) for names in parts]) == instruction:

@@ -81,6 +81,8 @@ class Splits:
 
     families: Mapping[str, Mapping[str, Mapping[str, Parameter]]]
     moved: Mapping[str, tuple[int, ...]]
+    weights: Mapping[str, float]
+    """How readily an axis is among those that move, 1 where absent."""
 
     def axes(self, family: str) -> Mapping[str, Mapping[str, Parameter]]:
         """The table of one family. Raises ConfigError that lists those there are."""
@@ -166,7 +168,8 @@ def _moved_columns(
     if axis is not None:
         return {axis: column}
     count = min(int(rng.choice(splits.moved[column])), len(names))
-    chosen = [names[i] for i in rng.permutation(len(names))[:count]]
+    weights = np.array([splits.weights.get(name, 1.0) for name in names])
+    chosen = [str(name) for name in rng.choice(names, size=count, replace=False, p=weights / weights.sum())]
     columns = dict.fromkeys(chosen, column)
     if column == "far":
         columns.update(dict.fromkeys(chosen[1:], "near"))
@@ -190,7 +193,8 @@ def parse_splits(document: Mapping[str, Any]) -> Splits:
         for axis in axes:
             if axis not in AXES:
                 raise ConfigError(f"{family}: {unknown('axis', axis, AXES)}")
-    return Splits(families, {column: tuple(counts) for column, counts in document["moved"].items()})
+    moved = {column: tuple(counts) for column, counts in document["moved"].items()}
+    return Splits(families, moved, dict(document.get("weights", {})))
 
 
 def _parse_axis(place: str, table: Mapping[str, Any]) -> dict[str, Parameter]:

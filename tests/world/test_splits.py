@@ -1,5 +1,5 @@
-"""Splits: one file states every range, axes move alone, held_out stays shut, scenes are what the ranges
-say."""
+"""Splits: one file states every range, axes move alone, held_out stays shut, scenes
+are what the ranges say."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Shared parts of the experts: the scene as an expert sees it, and chunks by rolling a step rule forward.
 
 A family expert is a rule that maps the present scene to one command (where the tool should go, how far the
-gripper
-should open). A chunk is made by applying the rule eight times to a scene that is moved along kinematically
-in between,
-so that a chunk may pass from one phase to the next. Nothing is remembered between chunks.
+gripper should open). A chunk is made by applying the rule eight times to a scene that is moved along
+kinematically in between, so that a chunk may pass from one phase to the next. Nothing is remembered between
+chunks.
 """
 
 from __future__ import annotations

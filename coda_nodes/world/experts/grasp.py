@@ -1,5 +1,5 @@
-"""Where and how to take hold of an object from above: closing direction, width, height; vectorised over
-scenes."""
+"""Where and how to take hold of an object from above: closing direction,
+width, height; vectorised over scenes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Grasp:
 
 
 def choose_grasp(view: View, slot: Slots, cylinder: Mask, hollow: Mask) -> Grasp:
-    """The grasp of entity ``slot`` (n,) that turns little, keeps clear of neighbours and walls and fits the
-    fingers.
+    """The grasp of entity ``slot`` (n,) that turns little, keeps clear of neighbours and
+    walls and fits the fingers.
 
     ``cylinder`` and ``hollow`` (bins) (n, K) tell the shapes of the slots.
     """

@@ -28,8 +28,8 @@ class PickPlaceExpert:
         self.cylinder = self.tasks.cylinder
 
     def command(self, view: View) -> Command:
-        """Serve the first part that is not done; put down what should not be in the hand; when done, stay
-        away."""
+        """Serve the first part that is not done; put down what should not be in the
+        hand; when done, stay away."""
         self.tasks.fit(view.held.shape[1])
         done = self._placed(view)
         part = self.tasks.first_open(done)

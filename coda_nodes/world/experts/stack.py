@@ -1,5 +1,5 @@
-"""Expert of stack: from the bottom up, each object onto the one below; what stands in the way is put aside
-first."""
+"""Expert of stack: from the bottom up, each object onto the one below; what stands in the
+way is put aside first."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from coda_nodes.world.geometry import yaw_of
 from coda_nodes.world.spec import EnvironmentSpec
 
 CENTRED = 0.55
-"""Offset from the middle of the one below, as a share of its half width, up to which an object counts as
-placed."""
+"""Offset from the middle of the one below, as a share of its half width, up to which
+an object counts as placed."""
 LEVEL = 0.010
 """Gap to the one below up to which an object counts as placed [m]."""
 DROP = 0.003
@@ -48,8 +48,8 @@ class StackExpert:
         return command.where(leave, retreat(view, np.maximum(nearest, 0)))
 
     def _aside(self, view: View, subject: np.ndarray, target: np.ndarray, done: Mask) -> np.ndarray:
-        """Slot of what must be put aside: wrongly in the hand, on the subject, or on its place; -1 if
-        nothing."""
+        """Slot of what must be put aside: wrongly in the hand, on the subject, or on
+        its place; -1 if nothing."""
         wrong = self.tasks.wrongly_held(view, subject, done)
         holding = view.of(view.held, subject)
         over = np.where(holding, -1, self.tasks.on_top_of(view, subject, target))

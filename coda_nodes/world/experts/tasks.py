@@ -68,8 +68,8 @@ class Tasks:
         return np.where(done.all(1), last, np.argmin(done, axis=1))
 
     def wrongly_held(self, view: View, subject: Slots, done: Mask) -> Slots:
-        """Slot of a movable thing in the hand that is neither the subject nor already in its place; -1 if
-        none."""
+        """Slot of a movable thing in the hand that is neither the subject nor already in
+        its place; -1 if none."""
         wrong = view.held & self.movable
         wrong[view.rows, subject] = False
         for p in range(self.parts):

@@ -61,8 +61,8 @@ class Destination:
 
 
 def transfer(view: View, slot: Slots, destination: Destination, cylinder: Mask, hollow: Mask) -> Command:
-    """Take entity ``slot`` (n,) to its destination: approach above, descend, close, lift, carry, lower,
-    open."""
+    """Take entity ``slot`` (n,) to its destination: approach above, descend,
+    close, lift, carry, lower, open."""
     known = view.cache.get("grasp")
     if known is None or not np.array_equal(known[0], slot):
         known = view.cache["grasp"] = slot.copy(), choose_grasp(view, slot, cylinder, hollow)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -12,6 +12,11 @@ import numpy as np
 
 from coda_nodes.world.colors import COLORS
 from coda_nodes.world.errors import ValidityError
+from coda_nodes.world.families.layout import ATTEMPTS as ATTEMPTS
+from coda_nodes.world.families.layout import REACH as REACH
+from coda_nodes.world.families.layout import Footprint as Footprint
+from coda_nodes.world.families.layout import Layout as Layout
+from coda_nodes.world.families.layout import until_valid as until_valid
 from coda_nodes.world.ranges import FamilyRanges
 from coda_nodes.world.robots import robot
 from coda_nodes.world.spec import (
@@ -27,13 +32,8 @@ from coda_nodes.world.spec import (
 
 HOME = np.array(robot("panda").home)
 """Joint positions [rad] from which every start is offset."""
-REACH = (0.30, 0.72)
-"""Horizontal distance from the base axis at which things may stand [m]."""
 CAMERA_TARGET = (0.45, 0.0, 0.05)
 """Point the front camera looks at [m]."""
-ATTEMPTS = 60
-"""Placements tried per thing, and whole scenes tried per call, before giving up."""
-
 SHAPES: dict[str, tuple[str, tuple[float, float, float]]] = {
     "cube": ("box", (1.0, 1.0, 1.0)),
     "block": ("box", (1.0, 1.5, 0.8)),
@@ -78,60 +78,6 @@ class FamilyDefinition(Protocol):
 
 
 @dataclass(frozen=True)
-class Footprint:
-    """Where something stands: centre [m] and radius of its outline [m]."""
-
-    x: float
-    y: float
-    radius: float
-
-
-@dataclass
-class Layout:
-    """Footprints placed so far; finds room for the next one."""
-
-    rng: np.random.Generator
-    placed: list[Footprint] = field(default_factory=list)
-
-    def free(self, candidate: Footprint, gap: float) -> bool:
-        """Whether ``candidate`` keeps ``gap`` [m] to all that is placed and is within reach of the arm."""
-        if not REACH[0] <= math.hypot(candidate.x, candidate.y) <= REACH[1]:
-            return False
-        return all(
-            math.hypot(candidate.x - other.x, candidate.y - other.y) >= candidate.radius + other.radius + gap
-            for other in self.placed
-        )
-
-    def place(
-        self, draw: Callable[[], tuple[float, float]], radius: float, gap: float
-    ) -> tuple[float, float]:
-        """Draw positions until one is free; record and return it.
-
-        Raises:
-            ValidityError: no room after ATTEMPTS draws.
-        """
-        for _ in range(ATTEMPTS):
-            candidate = Footprint(*draw(), radius)
-            if self.free(candidate, gap):
-                self.placed.append(candidate)
-                return candidate.x, candidate.y
-        raise ValidityError(
-            f"no room for a footprint of {radius:.3f} m among {len(self.placed)} others, gap {gap:.3f} m"
-        )
-
-
-def until_valid(build: Callable[[], EnvironmentSpec]) -> EnvironmentSpec:
-    """Call ``build`` until it succeeds. Raises the last ValidityError after ATTEMPTS tries."""
-    for attempt in range(ATTEMPTS):
-        try:
-            return build()
-        except ValidityError:
-            if attempt == ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
-
-
-@dataclass(frozen=True)
 class Item:
     """A movable object before it has a place."""
 
@@ -160,9 +106,8 @@ class Item:
 def draw_items(ranges: FamilyRanges, count: int, rng: np.random.Generator) -> list[Item]:
     """Draw ``count`` movable objects (axis objects: color, shape, half_width) with names all different.
 
-    Colours differ as long as there are enough of them; scenes of more things than the ranges have names for
-    take
-    further colours of MORE_COLORS. Raises ValidityError when names run out.
+    Colours differ as long as there are enough of them; scenes of more things than the
+    ranges have names for take further colours of MORE_COLORS. Raises ValidityError when names run out.
     """
     colors = list(ranges.allowed("objects", "color").values)
     names = len(colors) * len(ranges.allowed("objects", "shape").values)
@@ -197,9 +142,8 @@ def draw_position(
 def place_items(
     items: Sequence[Item], asked: Sequence[Item], layout: Layout, gap: float, ranges: FamilyRanges
 ) -> list[ObjectSpec]:
-    """Movable objects at free places: those asked for where axis position says, the others there and up to
-    ``spread``
-    [m] (axis clutter) around it."""
+    """Movable objects at free places: those asked for where axis position says, the others
+    there and up to ``spread`` [m] (axis clutter) around it."""
     loose, rng = [], layout.rng
     spread = ranges.draw("clutter", "spread", rng)
     for item in items:
@@ -238,8 +182,8 @@ def draw_physics(ranges: FamilyRanges, rng: np.random.Generator) -> PhysicsSpec:
 
 
 def draw_camera(ranges: FamilyRanges, rng: np.random.Generator) -> CameraSpec:
-    """Axis appearance: camera_distance [m], camera_azimuth [rad], camera_elevation [rad] about the table's
-    middle."""
+    """Axis appearance: camera_distance [m], camera_azimuth [rad], camera_elevation
+    [rad] about the table's middle."""
     distance, azimuth, elevation = (
         ranges.draw("appearance", f"camera_{name}", rng) for name in ("distance", "azimuth", "elevation")
     )

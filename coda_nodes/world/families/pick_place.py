@@ -93,8 +93,8 @@ class PickPlace:
 
 
 def placements(goal: Goal) -> list[Atom]:
-    """Atoms of a goal that put one thing in or on another; goals that people bring may hold others
-    besides."""
+    """Atoms of a goal that put one thing in or on another; goals that people
+    bring may hold others besides."""
     return [atom for atom in atoms(goal) if atom.predicate in PLACEMENTS]
 
 

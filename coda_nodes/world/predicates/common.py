@@ -1,5 +1,5 @@
-"""Predicates that every family uses: near, grasped, lifted, above, inside, on, stacked_on, released,
-upright."""
+"""Predicates that every family uses: near, grasped, lifted, above,
+inside, on, stacked_on, released, upright."""
 
 from __future__ import annotations
 

@@ -132,8 +132,8 @@ def _check(atom: Atom, spec: EnvironmentSpec) -> None:
 
 
 class CompiledGoals(CompiledAtoms):
-    """Goals and stages of many scenes. Columns: the atoms of the goal, then those of the stages not among
-    them."""
+    """Goals and stages of many scenes. Columns: the atoms of the goal, then those of
+    the stages not among them."""
 
     hold_steps = HOLD_STEPS
 
