@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop, counts, plain, summaries
 from coda_nodes.conductor.ports import DatasetItem, EpisodesRequest
 from coda_nodes.conductor.scenes import draw_valid, keep, recall, solvable_scenes
 from coda_nodes.conductor.state import LoopState
+from coda_nodes.memory.training import compile_training
 from coda_nodes.world.errors import SimulationError
-from coda_nodes.world.programs import TRAIN_SPLIT, Regime, Share, TrainingProgram
+from coda_nodes.world.programs import TRAIN_SPLIT, Regime
 from coda_nodes.world.records import BudgetRecord, Count, DiagnosisCounts, FamilyRecord, RoundRecord
 
 
@@ -17,13 +19,13 @@ def imitate(loop: Loop) -> LoopState:
     """Run round 0 (or go on with it) and return the state after it."""
     loop.open_round(0)
     shown = loop.step("demonstrations", lambda: _demonstrate(loop))
-    trained = loop.step("imitation", lambda: _train(loop, shown["episodes"]))
+    trained = loop.step("imitation", lambda: _train(loop, [key for key, _ in shown["episodes"]]))
     scenes = loop.step("scenes", lambda: _fixed_scenes(loop))
     dev = loop.step("dev", lambda: measure(loop, scenes["dev"], trained["checkpoint"]))
     train = loop.step("train", lambda: measure(loop, scenes["train"], trained["checkpoint"]))
     state = LoopState(
         checkpoint=trained["checkpoint"], first_checkpoint=trained["checkpoint"],
-        dataset=[(episode, 1.0) for episode in shown["episodes"]], dev=_counts(loop, dev), train=_counts(loop, train),
+        dataset=[Lesson(key, 1.0, family, TRAIN_SPLIT) for key, family in shown["episodes"]], dev=_counts(loop, dev), train=_counts(loop, train),
         train_outcomes=[item["outcome"] for item in train], scenes=scenes,
     )
     loop.write_round(_record(loop, state, shown))
@@ -52,15 +54,13 @@ def _demonstrate(loop: Loop) -> dict[str, Any]:
     if not good:
         raise SimulationError(f"the expert solved none of {len(specs)} train scenes; nothing to imitate")
     per_family = {family: count.model_dump() for family, count in counts(ended, config.families).items()}
-    return {"episodes": [summary.hash for summary in good], "counts": per_family}
+    return {"episodes": [[summary.hash, summary.family] for summary in good], "counts": per_family}
 
 
 def _train(loop: Loop, episodes: list[str]) -> dict[str, Any]:
     config = loop.config
-    program = TrainingProgram(
-        regime=Regime(config.regime), environments=(Share(program_id=TRAIN_SPLIT, share=1.0),),
-        supervision=("demonstrations",), steps=config.imitation_steps, batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
+    program = compile_training(
+        {}, Regime(config.regime), config.imitation_steps, config.learning_rate, batch_size=config.batch_size
     )
     items = [DatasetItem(episode) for episode in episodes]
     trained = loop.ports.train(program, items, "", loop.seed("imitation"), loop.relay("imitation"))

@@ -17,16 +17,17 @@ from coda_nodes.conductor.closing import (
 )
 from coda_nodes.conductor.gate import GateConfig, GateDecision, PairedCounts, gate
 from coda_nodes.conductor.imitation import measure
+from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop, counts, plain, summaries
-from coda_nodes.conductor.ports import DatasetItem
 from coda_nodes.conductor.ports import EpisodesRequest as Request
 from coda_nodes.conductor.review import review
 from coda_nodes.conductor.rounds import Found, covered_causes
 from coda_nodes.conductor.selection import cause_key
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.conductor.supervision import supervise
+from coda_nodes.memory.training import compile_training
 from coda_nodes.world.episode import Episode, EpisodeSummary
-from coda_nodes.world.programs import TRAIN_SPLIT, GenerationProgram, Regime, Share, TrainingProgram
+from coda_nodes.world.programs import TRAIN_SPLIT, GenerationProgram, Regime
 from coda_nodes.world.progress import Measurement
 from coda_nodes.world.records import Count
 from coda_nodes.world.spec import EnvironmentSpec
@@ -40,20 +41,20 @@ def run_round(loop: Loop, state: LoopState, number: int) -> LoopState:
     loop.open_round(number)
     found = Found(loop, state)
     promoted = [program for _, program, _ in found.promoted()]
-    taught = [(key, weight) for key, weight in loop.step("supervision", lambda: _supervise(loop, state, found))]
+    taught = [Lesson(*item) for item in loop.step("supervision", lambda: _supervise(loop, state, found))]
     if not taught:
         return _close(loop, state, found, promoted, {}, state.checkpoint, None, [], [])
     grown = state.model_copy(update={"dataset": [*state.dataset, *taught]})
-    trained = loop.step("training", lambda: _train(loop, grown, promoted))
+    trained = loop.step("training", lambda: _train(loop, grown))
     candidate = trained["checkpoint"]
     train = loop.step("gate", lambda: measure(loop, state.scenes["train"], candidate))
     rehearsal = loop.step("rehearsal", lambda: _rehearse(loop, state, candidate))
     decision = _decide(loop, state, train, rehearsal)
     replayed = summaries(loop.step("replay", lambda: _replay(loop, found, candidate)))
-    return _close(loop, grown, found, promoted, _taught(loop, taught), candidate, decision, train, replayed)
+    return _close(loop, grown, found, promoted, dict(Counter(item.family for item in taught)), candidate, decision, train, replayed)
 
 
-def _supervise(loop: Loop, state: LoopState, found: Found) -> list[tuple[str, float]]:
+def _supervise(loop: Loop, state: LoopState, found: Found) -> list[Lesson]:
     """Teach failures whose cause was confirmed now or before: those of the rollouts, then those of the recreations."""
     confirmed = {cause_key(diagnosis) for diagnosis, _, _ in found.promoted()} | covered_causes(loop, state)
     diagnosed = {diagnosis.episode for diagnosis in found.diagnoses if cause_key(diagnosis) in confirmed}
@@ -70,18 +71,19 @@ def _failed(loop: Loop, episodes: Sequence[str]) -> list[EpisodeSummary]:
     return [EpisodeSummary.of(episode) for episode in loaded if episode.outcome == "failure"]
 
 
-def _train(loop: Loop, state: LoopState, promoted: Sequence[GenerationProgram]) -> dict[str, Any]:
+def _train(loop: Loop, state: LoopState) -> dict[str, Any]:
+    """Fine-tune the current checkpoint on all lessons so far."""
     config = loop.config
-    ids = [program.program_id for program in [*state.programs, *promoted] if program.state != "retired"]
-    share = 1.0 / (len(ids) + 1)
-    shares = [Share(program_id=TRAIN_SPLIT, share=share), *(Share(program_id=key, share=share) for key in dict.fromkeys(ids))]
-    regime = Regime(config.regime)
-    program = TrainingProgram(
-        regime=regime, environments=tuple(shares), steps=config.update_steps, batch_size=config.batch_size,
-        supervision=("demonstrations", "corrections" if regime is Regime.EXPERT else "own_successes"),
-        learning_rate=config.update_learning_rate,
+    weights: Counter[str] = Counter()
+    for lesson in state.dataset:
+        weights[lesson.program_id] += lesson.weight  # type: ignore[assignment]
+    total = sum(weights.values())
+    train_share = weights.pop(TRAIN_SPLIT) / total
+    program = compile_training(
+        weights, Regime(config.regime), config.update_steps, config.update_learning_rate, train_share, config.batch_size
     )
-    trained = loop.ports.train(program, state.items(), state.checkpoint, loop.seed("training"), loop.relay("training"))
+    seed, relay = loop.seed("training"), loop.relay("training")
+    trained = loop.ports.train(program, state.items(), state.checkpoint, seed, relay)
     return {"checkpoint": trained.checkpoint, "metrics": trained.metrics, "program": program.model_dump(mode="json")}
 
 
@@ -124,11 +126,6 @@ def _replay(loop: Loop, found: Found, candidate: str) -> list[dict[str, Any]]:
             chosen[spec.content_hash] = spec
     request = Request(list(chosen.values()), candidate, loop.seed("rollout"), "progress", loop.config.execute)
     return plain(loop.episodes(request))
-
-
-def _taught(loop: Loop, taught: Sequence[tuple[str, float]]) -> dict[str, int]:
-    """Episodes taught per family."""
-    return dict(Counter(Episode.load(loop.root.episode(key)).spec.family for key, _ in taught))
 
 
 def _by_program(found: Found, replayed: Sequence[EpisodeSummary]) -> dict[str, tuple[Count, Count]]:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from coda_nodes.conductor.imitation import measure
 from coda_nodes.conductor.loop import Loop, plain, summaries
 from coda_nodes.conductor.plan import plan_environments
-from coda_nodes.conductor.ports import DatasetItem
 from coda_nodes.conductor.ports import EpisodesRequest as Request
-from coda_nodes.conductor.scenes import keep, recall, solvable
+from coda_nodes.conductor.scenes import keep, recall
 from coda_nodes.conductor.selection import CauseKey, cause_key, select
 from coda_nodes.conductor.state import LoopState
-from coda_nodes.conductor.supervision import supervise
 from coda_nodes.conductor.validating import subjects_of
 from coda_nodes.conductor.validation import validate
 from coda_nodes.world.diagnosis import Diagnosis, read_diagnosis
 from coda_nodes.world.episode import EpisodeSummary
-from coda_nodes.world.programs import TRAIN_SPLIT, GenerationProgram, Regime, Share, TrainingProgram, read_program
+from coda_nodes.world.programs import (
+    GenerationProgram,
+    read_program,
+)
 from coda_nodes.world.spec import EnvironmentSpec
 from coda_nodes.world.validation import ValidationRecord
 

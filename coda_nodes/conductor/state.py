@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.ports import DatasetItem
 from coda_nodes.world.programs import GenerationProgram
 from coda_nodes.world.progress import Measurement
@@ -19,8 +20,8 @@ class LoopState(BaseModel):
     first_checkpoint: str
     programs: list[GenerationProgram] = []
     """Compiled from validated diagnoses; retired ones stay listed."""
-    dataset: list[tuple[str, float]] = []
-    """Episodes to learn from, with weights."""
+    dataset: list[Lesson] = []
+    """Episodes to learn from."""
     dev: dict[str, Count]
     train: dict[str, Count]
     diagnoses: DiagnosisCounts = DiagnosisCounts()
@@ -33,7 +34,7 @@ class LoopState(BaseModel):
 
     def items(self) -> list[DatasetItem]:
         """The data set as the learner wants it."""
-        return [DatasetItem(episode, weight) for episode, weight in self.dataset]
+        return [DatasetItem(lesson.episode, lesson.weight) for lesson in self.dataset]
 
     def active(self, family: str) -> list[GenerationProgram]:
         """Programs of a family that still generate: validated ones, and solved ones in rehearsal."""

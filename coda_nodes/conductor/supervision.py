@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop
 from coda_nodes.conductor.ports import EpisodesRequest, Start
 from coda_nodes.learner.corrections import choose_starts
@@ -15,9 +16,10 @@ WEIGHT = 2.0
 """Weight of an episode from a compiled environment against one demonstration."""
 
 
+
 def supervise(
     loop: Loop, failures: Sequence[EpisodeSummary], solved_by_expert: Sequence[EpisodeSummary]
-) -> list[tuple[str, float]]:
+) -> list[Lesson]:
     """Episodes to learn from, each with its weight; at most ``corrections`` per family.
 
     Args:
@@ -29,15 +31,20 @@ def supervise(
         NotAvailableError: the regime's learner is not part of this version.
     """
     if Regime(loop.config.regime) is Regime.NO_EXPERT:
-        return self_improve([summary.hash for summary in failures])
-    taught: list[tuple[str, float]] = []
+        self_improve([summary.hash for summary in failures])
+    taught: list[EpisodeSummary] = []
     mine: list[EpisodeSummary] = []
     for family in loop.config.families:
         shown = [s for s in solved_by_expert if s.family == family and s.outcome == "success"]
         shown = shown[: loop.config.corrections // 2]
         mine += [s for s in failures if s.family == family][: loop.config.corrections - len(shown)]
-        taught += [(summary.hash, WEIGHT) for summary in shown]
-    return taught + [(summary.hash, WEIGHT) for summary in _correct(loop, mine)]
+        taught += shown
+    return [_lesson(loop, summary) for summary in [*taught, *_correct(loop, mine)]]
+
+
+def _lesson(loop: Loop, summary: EpisodeSummary) -> Lesson:
+    spec = Episode.load(loop.root.episode(summary.hash)).spec
+    return Lesson(summary.hash, WEIGHT, summary.family, spec.provenance.program_id)
 
 
 def _correct(loop: Loop, failures: Sequence[EpisodeSummary]) -> list[EpisodeSummary]:
