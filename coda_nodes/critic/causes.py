@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from coda_nodes.critic.happenings import Happening
 from coda_nodes.critic.stages import Stall
 from coda_nodes.world.axes import Deviation
 from coda_nodes.world.diagnosis import SCENE, Cause
@@ -63,21 +66,30 @@ SURE = 0.25
 """Score below which a cause is little more than a guess."""
 ARRIVING = ("transport", "place", "release", "push", "align", "insert")
 """Stages at which the destination matters."""
+REACHING = ("approach", "grasp")
+"""Stages at which the hand goes to the target."""
+BESIDE = 0.02
+"""Offset from which the hand counts as beside a thing [m]."""
+TELLING = 2.5
+"""Weight of a place whose train values lie where the hand went."""
 CONFUSED = ("wrong_object", "collision", "wrong_place")
 """Modes in which things beside the task take part."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A cause and its score, 0 to 1."""
+    """A cause and its score, higher is likelier."""
 
     cause: Cause
     score: float
 
 
-def rank(stall: Stall, mode: str, deviations: list[Deviation]) -> list[Ranked]:
+def rank(stall: Stall, happened: Happening, deviations: list[Deviation]) -> list[Ranked]:
     """Deviations as causes of a failure, likeliest first; ties in the order of axis, object, parameter."""
-    scored = [(item, _score(stall, mode, item)) for item in deviations]
+    offset = _offset(stall, happened.boundary)
+    scored = [
+        (item, _score(stall, happened.mode, item) * _pointed(stall, item, offset)) for item in deviations
+    ]
     scored.sort(key=lambda pair: (-pair[1], pair[0].key))
     return [Ranked(_cause(item), score) for item, score in scored]
 
@@ -106,6 +118,39 @@ def _involved(stall: Stall, mode: str, item: Deviation) -> float:
     if item.object == stall.destination:
         return 1.0 if stall.stage.name in ARRIVING else BYSTANDER
     return 0.6 if mode in CONFUSED else BYSTANDER
+
+
+def _offset(stall: Stall, boundary: int) -> np.ndarray:
+    """How far the hand was beside its target, or the target beside its destination at last [m]. Shape
+    (2,)."""
+    trace = stall.trace
+    if stall.stage.name in ARRIVING and stall.destination:
+        return (trace.position(stall.target)[-1] - trace.position(stall.destination)[-1])[:2]
+    return (trace.tool[boundary] - trace.position(stall.target)[boundary])[:2]
+
+
+def _pointed(stall: Stall, item: Deviation, offset: np.ndarray) -> float:
+    """Weight of what the offset says: a hand that goes where things stand in train tells of their place; one
+    that is not at the thing tells nothing of its heading and size."""
+    reaching = stall.stage.name in REACHING
+    aim = stall.target if reaching else stall.destination
+    part = item.parameter.rpartition("_")[2]
+    away = float(np.linalg.norm(offset))
+    if item.object == aim and item.axis == "position" and part in ("x", "y", "xy"):
+        inward = _inward(stall, item, part)
+        towards = float(offset @ inward) / max(away * float(np.linalg.norm(inward)), 1e-9)
+        return 0.5 if away < BESIDE else TELLING if towards > 0.5 else 1.0
+    sized = item.axis == "objects" or part == "yaw"
+    return 0.3 if reaching and item.object == stall.target and sized and away > BESIDE else 1.0
+
+
+def _inward(stall: Stall, item: Deviation, part: str) -> np.ndarray:
+    """From where the thing stands to where it would stand in train, on the table [m]. Shape (2,)."""
+    shift = np.atleast_1d(np.subtract(item.nominal, item.observed)).astype(float)
+    x, y = shift if part == "xy" else (shift[0], 0.0) if part == "x" else (0.0, shift[0])
+    observed = np.atleast_1d(item.observed).astype(float)[-1]
+    mirrored = part != "x" and observed * stall.trace.spec.entity(item.object).pose.position[1] < 0
+    return np.array([x, -y if mirrored else y])
 
 
 def _detail(stall: Stall, item: Deviation) -> float:

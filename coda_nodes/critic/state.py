@@ -44,7 +44,7 @@ class StateCritic:
             raise DiagnosisError(f"{ended}; only failures are diagnosed")
         stall = find_stall(Trace(episode))
         happened = happening(stall)
-        ranked = rank(stall, happened.mode, deviations(episode.spec, self._splits))[:limit]
+        ranked = rank(stall, happened, deviations(episode.spec, self._splits))[:limit]
         if not ranked:
             return [self._diagnosis(stall, happened, None)]
         return [self._diagnosis(stall, happened, item) for item in ranked]

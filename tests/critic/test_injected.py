@@ -12,16 +12,18 @@ import pytest
 from coda_nodes.critic import StateCritic
 from coda_nodes.simulator.batch import BatchSimulator
 from coda_nodes.simulator.rollout import rollout
-from coda_nodes.world.axes import retarget, set_value
+from coda_nodes.world.axes import deviations, retarget, set_value
 from coda_nodes.world.episode import Episode
 from coda_nodes.world.errors import SpecError
 from coda_nodes.world.experts import ExpertActor
 from coda_nodes.world.families import FAMILIES
 from coda_nodes.world.spec import AllOf, EnvironmentSpec, atoms
-from coda_nodes.world.splits import sample_split
+from coda_nodes.world.splits import load_splits, sample_split
 from coda_nodes.world.state import SceneState, concatenate
 
 PER_FAULT = 3
+SPLITS = load_splits()
+PLACES = ("object_x", "object_y", "object_xy")
 WEAK = 0.02
 """Width that a weak grip closes beyond what it holds, as a share of the full opening."""
 ENOUGH = 130
@@ -551,3 +553,31 @@ def test_stage_and_mode_of_injected_failures(name: str) -> None:
     )
     assert len(found) >= 2 * len({fault.name for fault, _, _ in found}) >= 8
     assert np.mean(right) >= 0.9, wrong
+
+
+def see_target_in_train(actor: FaultyExpert, state: SceneState) -> SceneState:
+    """The target seen at the nearest place it can have in train."""
+    position = state.entity_position_base.copy()
+    for row, (spec, slot) in enumerate(zip(actor.specs, actor.target, strict=True)):
+        for axis, name in enumerate(("object_x", "object_y")):
+            place = SPLITS.ranges(spec.family, "train").allowed("position", name)
+            position[row, slot, axis] = np.clip(position[row, slot, axis], place.low, place.high)
+    return replace(state, entity_position_base=position)
+
+
+def far_out(spec: EnvironmentSpec) -> EnvironmentSpec | None:
+    """Scenes whose first thing stands well outside train, among other values outside."""
+    target, found = next(atoms(spec.goal)).args[0], deviations(spec)
+    place = [item for item in found if item.object == target and item.parameter in PLACES]
+    beside = any(abs(np.subtract(item.observed, item.nominal)).max() > 0.05 for item in place)
+    return spec if beside and len(found) > 2 else None
+
+
+def test_the_cause_is_the_place_when_the_hand_goes_where_things_stand_in_train() -> None:
+    fault = Fault("sees train only", "pick_place", (), (), seen=see_target_in_train, scene=far_out, axis="position")
+    critic, right = StateCritic(), []
+    for _, episode in failures([fault], 10):
+        cause = critic.diagnose(episode).cause
+        target = next(atoms(episode.spec.goal)).args[0]
+        right.append(cause is not None and cause.object == target and cause.parameter in PLACES)
+    assert len(right) >= 8 and np.mean(right) >= 0.8

@@ -395,7 +395,7 @@ def failing(write: Callable[[], Script], spec: EnvironmentSpec) -> Episode:
         (closes_beside, "position"),
         (takes_another, "instruction"),
         (puts_elsewhere, "instruction"),
-        (stays_away, "position"),
+        (stays_away, "instruction"),
     ],
 )
 def test_the_cause_fits_what_happened(write: Callable[[], Script], axis: str) -> None:
