@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from rclpy.action import ActionClient
 from rclpy.node import Node
 from rclpy.task import Future
+from unique_identifier_msgs.msg import UUID
 
 from coda_nodes.ros.qos import EVENTS
 from coda_nodes.world.errors import NodeError
 
+ACCEPT_TIME = 10.0
+"""Time in which a server has to accept a goal [s]."""
+_QUIET = 0.1
+"""Silence after the result of a goal that is taken for the end of its feedback [s]."""
 _SLICE = 0.2
 """How often a wait looks whether the server is still there [s]."""
 GONE_AFTER = 3.0
@@ -59,7 +66,10 @@ class ActionCaller:
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self._node, self._name = node, name
-        self._client = ActionClient(node, kind, name, feedback_sub_qos_profile=EVENTS)
+        self._client = ActionClient(node, kind, name)
+        # a subscription of our own, because the client forgets feedback that its goal's result has overtaken
+        self._listeners: dict[bytes, _Listener] = {}
+        node.create_subscription(kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._hear, EVENTS)
 
     def wait(self, timeout: float) -> None:
         """Wait until the server is there.
@@ -87,35 +97,77 @@ class ActionCaller:
         """
         _refuse_executor_thread(self._node, self._name)
         self.wait(discovery)
-        listen = None if on_feedback is None else lambda message: on_feedback(message.feedback)
-        what = f"action {self._name}"
-        ready = self._client.server_is_ready
-        handle = _result(self._client.send_goal_async(goal, feedback_callback=listen), ready, what, 10.0)
-        if not handle.accepted:
-            raise NodeError(f"{self._name} did not accept the goal")
-        future = handle.get_result_async()
-        watch = _Cancel(handle, cancelled)
+        key = uuid.uuid4().bytes
+        listener = self._listeners[key] = _Listener(on_feedback)
         try:
-            result = _result(future, ready, what, timeout, watch).result
-        except NodeError:
-            handle.cancel_goal_async()
-            raise
-        if not getattr(result, "accepted", True) and not watch.sent:
+            result, stopped = self._run(goal, key, timeout, cancelled)
+            listener.settle()
+        finally:
+            del self._listeners[key]
+        if not getattr(result, "accepted", True) and not stopped:
             raise NodeError(f"{self._name} refused: {result.message}")
         return result
+
+    def _run(self, goal: Any, key: bytes, timeout: float, cancelled: Callable[[], bool]) -> tuple[Any, bool]:
+        """Result of a goal, and whether it was cancelled.
+
+        Requests are sent by the executor thread: in another one an answer can overtake the bookkeeping of its
+        request, and is lost then.
+        """
+        what, ready, executor = f"action {self._name}", self._client.server_is_ready, self._node.executor
+        name = UUID(uuid=np.frombuffer(key, dtype=np.uint8))
+        sent = executor.create_task(lambda: self._client.send_goal_async(goal, goal_uuid=name))
+        handle = _result(_result(sent, ready, what, ACCEPT_TIME), ready, what, ACCEPT_TIME)
+        if not handle.accepted:
+            raise NodeError(f"{self._name} did not accept the goal")
+        asked = executor.create_task(handle.get_result_async)
+        watch = _Cancel(executor, handle, cancelled)
+        try:
+            return _result(
+                _result(asked, ready, what, timeout), ready, what, timeout, watch
+            ).result, watch.sent
+        except NodeError:
+            executor.create_task(handle.cancel_goal_async)
+            raise
+
+    def _hear(self, message: Any) -> None:
+        listener = self._listeners.get(bytes(message.goal_id.uuid))
+        if listener is not None:
+            listener.hear(message.feedback)
+
+
+class _Listener:
+    """Hands feedback on, and knows when the last of it has probably come."""
+
+    def __init__(self, on_feedback: Callable[[Any], None] | None) -> None:
+        self._on_feedback = on_feedback
+        self._heard = threading.Event()
+
+    def hear(self, feedback: Any) -> None:
+        self._heard.set()
+        if self._on_feedback is not None:
+            self._on_feedback(feedback)
+
+    def settle(self) -> None:
+        """Wait for feedback that the result has overtaken, until none comes for a while."""
+        if self._on_feedback is None:
+            return
+        self._heard.clear()
+        while self._heard.wait(_QUIET):
+            self._heard.clear()
 
 
 class _Cancel:
     """Sends one cancel request once it is wanted."""
 
-    def __init__(self, handle: Any, wanted: Callable[[], bool]) -> None:
-        self._handle, self._wanted = handle, wanted
+    def __init__(self, executor: Any, handle: Any, wanted: Callable[[], bool]) -> None:
+        self._executor, self._handle, self._wanted = executor, handle, wanted
         self.sent = False
 
     def __call__(self) -> None:
         if not self.sent and self._wanted():
             self.sent = True
-            self._handle.cancel_goal_async()
+            self._executor.create_task(self._handle.cancel_goal_async)
 
 
 def _refuse_executor_thread(node: Node, name: str) -> None:
