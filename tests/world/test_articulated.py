@@ -1,4 +1,4 @@
-"""Family articulated: predicates against near misses worked out by hand, sampling, expert on the embedded physics."""
+"""Family articulated: predicates against near misses worked out by hand, sampling, expert on physics."""
 
 from __future__ import annotations
 
@@ -24,22 +24,38 @@ HALF = (0.10, 0.10, 0.055)
 
 def scene(opening: float = 0.15, turn: float = 0.0, yaw: float = 0.0) -> EnvironmentSpec:
     return EnvironmentSpec(
-        family=FAMILY, instruction="open the drawer",
-        objects=(ObjectSpec(
-            name="red cube", shape="box", role="object", half_extents=(0.02, 0.02, 0.02), color="red",
-            pose=Pose.planar(0.4, -0.1, 0.02),
-        ),),
-        fixtures=(
-            FixtureSpec(
-                name="drawer", kind="drawer", pose=Pose.planar(0.62, 0.14, HALF[2], yaw), half_extents=HALF,
-                joint_value=opening, joint_range=(0.0, 0.15),
-            ),
-            FixtureSpec(
-                name="knob", kind="knob", pose=Pose.planar(0.5, -0.2, 0.035), half_extents=(0.045, 0.045, 0.035),
-                joint_value=turn, joint_range=(0.0, 1.57),
+        family=FAMILY,
+        instruction="open the drawer",
+        objects=(
+            ObjectSpec(
+                name="red cube",
+                shape="box",
+                role="object",
+                half_extents=(0.02, 0.02, 0.02),
+                color="red",
+                pose=Pose.planar(0.4, -0.1, 0.02),
             ),
         ),
-        goal=Atom(predicate="opened", args=("drawer",)), robot_start=RobotStart(joint_positions=(0.0,) * 7),
+        fixtures=(
+            FixtureSpec(
+                name="drawer",
+                kind="drawer",
+                pose=Pose.planar(0.62, 0.14, HALF[2], yaw),
+                half_extents=HALF,
+                joint_value=opening,
+                joint_range=(0.0, 0.15),
+            ),
+            FixtureSpec(
+                name="knob",
+                kind="knob",
+                pose=Pose.planar(0.5, -0.2, 0.035),
+                half_extents=(0.045, 0.045, 0.035),
+                joint_value=turn,
+                joint_range=(0.0, 1.57),
+            ),
+        ),
+        goal=Atom(predicate="opened", args=("drawer",)),
+        robot_start=RobotStart(joint_positions=(0.0,) * 7),
     )
 
 
@@ -68,19 +84,31 @@ def progress(spec: EnvironmentSpec, state: SceneState, predicate: str, *args: st
     return float(CompiledAtoms([spec], [[Atom(predicate=predicate, args=args)]]).progress(state)[0, 0])
 
 
-@pytest.mark.parametrize(("opening", "opened", "closed"), [
-    (0.0, False, True), (0.008, False, True), (0.010, False, False), (0.12, False, False), (0.126, False, False),
-    (0.129, True, False), (0.15, True, False),
-])
-def test_drawer_nearly_open_or_nearly_closed_does_not_count(opening: float, opened: bool, closed: bool) -> None:
+@pytest.mark.parametrize(
+    ("opening", "opened", "closed"),
+    [
+        (0.0, False, True),
+        (0.008, False, True),
+        (0.010, False, False),
+        (0.12, False, False),
+        (0.126, False, False),
+        (0.129, True, False),
+        (0.15, True, False),
+    ],
+)
+def test_drawer_nearly_open_or_nearly_closed_does_not_count(
+    opening: float, opened: bool, closed: bool
+) -> None:
     spec = scene(opening)
     state = state_at_rest(spec)
     assert holds(spec, state, "opened", "drawer") is opened
     assert holds(spec, state, "closed", "drawer") is closed
 
 
-@pytest.mark.parametrize(("share", "on", "off"), [(0.0, False, True), (0.2, False, False), (0.6, False, False),
-                                                  (0.84, False, False), (0.9, True, False)])
+@pytest.mark.parametrize(
+    ("share", "on", "off"),
+    [(0.0, False, True), (0.2, False, False), (0.6, False, False), (0.84, False, False), (0.9, True, False)],
+)
 def test_knob_turned_in_part_is_neither_on_nor_off(share: float, on: bool, off: bool) -> None:
     spec = scene(turn=share * 1.57)
     state = state_at_rest(spec)
@@ -89,11 +117,29 @@ def test_knob_turned_in_part_is_neither_on_nor_off(share: float, on: bool, off: 
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.5, -0.8])
-@pytest.mark.parametrize(("place", "inside"), [
-    ((0.0, 0.0, 0.02), True), ((-0.065, 0.06, 0.02), True), ((0.0, 0.065, 0.021), True),
-    ((0.0, 0.071, 0.02), False), ((-0.088, 0.0, 0.06), False), ((-0.16, 0.0, 0.02), False),
-    ((0.0, 0.0, 0.09), False), ((0.0, 0.0, -0.02), False),
-], ids=["middle", "corner", "beside the wall", "over the side wall", "on the front", "before it", "above", "under"])
+@pytest.mark.parametrize(
+    ("place", "inside"),
+    [
+        ((0.0, 0.0, 0.02), True),
+        ((-0.065, 0.06, 0.02), True),
+        ((0.0, 0.065, 0.021), True),
+        ((0.0, 0.071, 0.02), False),
+        ((-0.088, 0.0, 0.06), False),
+        ((-0.16, 0.0, 0.02), False),
+        ((0.0, 0.0, 0.09), False),
+        ((0.0, 0.0, -0.02), False),
+    ],
+    ids=[
+        "middle",
+        "corner",
+        "beside the wall",
+        "over the side wall",
+        "on the front",
+        "before it",
+        "above",
+        "under",
+    ],
+)
 def test_in_drawer(yaw: float, place: tuple[float, float, float], inside: bool) -> None:
     for opening in (0.15, 0.06):
         spec = scene(opening, yaw=yaw)
@@ -109,8 +155,10 @@ def test_what_is_still_held_is_not_in_the_drawer() -> None:
 
 
 def test_progress_of_a_joint_grows_with_it() -> None:
-    values = [progress(scene(opening), state_at_rest(scene(opening)), "opened", "drawer")
-              for opening in np.linspace(0.0, 0.15, 16)]
+    values = [
+        progress(scene(opening), state_at_rest(scene(opening)), "opened", "drawer")
+        for opening in np.linspace(0.0, 0.15, 16)
+    ]
     assert np.all(np.diff(values) >= 0) and values[0] < 0.3 and values[-1] == 1.0
 
 

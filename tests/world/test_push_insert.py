@@ -1,4 +1,4 @@
-"""Family push_insert: predicates against near misses worked out by hand, sampling, expert on the embedded physics."""
+"""Family push_insert: predicates against near misses worked out by hand, sampling, expert on physics."""
 
 from __future__ import annotations
 
@@ -23,26 +23,50 @@ SLOT = (0.50, 0.15)
 
 
 def scene() -> EnvironmentSpec:
-    """Puck of radius 0.03 m, goal of radius 0.06 m, peg 0.03 x 0.03 x 0.09 m, hole 0.04 m wide and 0.045 m deep."""
+    """Puck of radius 0.03 m, goal of radius 0.06 m, peg 0.03 x 0.03 x 0.09 m, hole 0.04 m wide, 0.045 m deep."""
     thing = dict(role="object", color="red", mass=0.1)
     return EnvironmentSpec(
-        family=FAMILY, instruction="push the red puck to the goal",
+        family=FAMILY,
+        instruction="push the red puck to the goal",
         objects=(
-            ObjectSpec(name="red puck", shape="cylinder", half_extents=(0.03, 0.03, 0.018),
-                       pose=Pose.planar(0.4, -0.2, 0.018), **thing),
-            ObjectSpec(name="red peg", shape="box", half_extents=(0.015, 0.015, 0.045),
-                       pose=Pose.planar(0.4, 0.1, 0.045), **thing),
-            ObjectSpec(name="goal", shape="marker", role="marker", half_extents=(0.06, 0.06, 0.001), color="white",
-                       pose=Pose.planar(0.55, -0.1, 0.001)),
-            ObjectSpec(name="slot", shape="slot", role="receptacle", half_extents=(0.05, 0.05, 0.025), color="gray",
-                       pose=Pose.planar(*SLOT, 0.025)),
+            ObjectSpec(
+                name="red puck",
+                shape="cylinder",
+                half_extents=(0.03, 0.03, 0.018),
+                pose=Pose.planar(0.4, -0.2, 0.018),
+                **thing,
+            ),
+            ObjectSpec(
+                name="red peg",
+                shape="box",
+                half_extents=(0.015, 0.015, 0.045),
+                pose=Pose.planar(0.4, 0.1, 0.045),
+                **thing,
+            ),
+            ObjectSpec(
+                name="goal",
+                shape="marker",
+                role="marker",
+                half_extents=(0.06, 0.06, 0.001),
+                color="white",
+                pose=Pose.planar(0.55, -0.1, 0.001),
+            ),
+            ObjectSpec(
+                name="slot",
+                shape="slot",
+                role="receptacle",
+                half_extents=(0.05, 0.05, 0.025),
+                color="gray",
+                pose=Pose.planar(*SLOT, 0.025),
+            ),
         ),
-        goal=Atom(predicate="at", args=("red puck", "goal")), robot_start=RobotStart(joint_positions=(0.0,) * 7),
+        goal=Atom(predicate="at", args=("red puck", "goal")),
+        robot_start=RobotStart(joint_positions=(0.0,) * 7),
     )
 
 
 def moved(index: int, position: tuple[float, float, float], tilt: float = 0.0, **changes: bool) -> SceneState:
-    """The scene with one object elsewhere, turned by ``tilt`` [rad] about y; ``touched`` or ``speed`` of it changed."""
+    """The scene with one object elsewhere, turned by ``tilt`` [rad] about y, ``touched`` or ``moving``."""
     state = state_at_rest(scene())
     places, turns = state.entity_position_base.copy(), state.entity_quaternion_xyzw.copy()
     places[0, index] = position
@@ -50,8 +74,13 @@ def moved(index: int, position: tuple[float, float, float], tilt: float = 0.0, *
     touched, velocity = state.touched.copy(), state.entity_linear_velocity.copy()
     touched[0, index] = changes.get("touched", False)
     velocity[0, index, 0] = 0.1 if changes.get("moving") else 0.0
-    return replace(state, entity_position_base=places, entity_quaternion_xyzw=turns, touched=touched,
-                   entity_linear_velocity=velocity)
+    return replace(
+        state,
+        entity_position_base=places,
+        entity_quaternion_xyzw=turns,
+        touched=touched,
+        entity_linear_velocity=velocity,
+    )
 
 
 def holds(state: SceneState, predicate: str, *args: str) -> bool:
@@ -59,7 +88,9 @@ def holds(state: SceneState, predicate: str, *args: str) -> bool:
 
 
 @pytest.mark.parametrize("angle", np.linspace(0.0, 2 * np.pi, 7))
-@pytest.mark.parametrize(("overhang", "there"), [(-0.03, True), (-0.001, True), (0.005, False), (0.03, False)])
+@pytest.mark.parametrize(
+    ("overhang", "there"), [(-0.03, True), (-0.001, True), (0.005, False), (0.03, False)]
+)
 def test_puck_over_the_rim_of_the_goal_is_not_there(angle: float, overhang: float, there: bool) -> None:
     distance = 0.06 - 0.03 + overhang
     place = (0.55 + distance * np.cos(angle), -0.1 + distance * np.sin(angle), 0.018)
@@ -71,12 +102,31 @@ def test_puck_that_slides_or_hangs_over_the_goal_is_not_there() -> None:
     assert not holds(moved(PUCK, (0.55, -0.1, 0.05)), "at", "red puck", "goal")
 
 
-@pytest.mark.parametrize(("offset", "height", "tilt", "inside"), [
-    ((0.0, 0.0), 0.050, 0.0, True), ((0.004, 0.0), 0.052, 0.05, True), ((0.0, 0.0), 0.066, 0.0, True),
-    ((0.0, 0.0), 0.070, 0.0, False), ((0.0, 0.0), 0.095, 0.0, False), ((0.07, 0.0), 0.045, 0.0, False),
-    ((0.0, 0.03), 0.095, 0.0, False), ((0.0, 0.0), 0.055, 0.3, False), ((0.0, 0.0), 0.065, np.pi / 2, False),
-], ids=["down", "leaning a little", "deep enough", "too high", "on the rim", "beside the block", "over the rim",
-        "tilted", "lying across"])
+@pytest.mark.parametrize(
+    ("offset", "height", "tilt", "inside"),
+    [
+        ((0.0, 0.0), 0.050, 0.0, True),
+        ((0.004, 0.0), 0.052, 0.05, True),
+        ((0.0, 0.0), 0.066, 0.0, True),
+        ((0.0, 0.0), 0.070, 0.0, False),
+        ((0.0, 0.0), 0.095, 0.0, False),
+        ((0.07, 0.0), 0.045, 0.0, False),
+        ((0.0, 0.03), 0.095, 0.0, False),
+        ((0.0, 0.0), 0.055, 0.3, False),
+        ((0.0, 0.0), 0.065, np.pi / 2, False),
+    ],
+    ids=[
+        "down",
+        "leaning a little",
+        "deep enough",
+        "too high",
+        "on the rim",
+        "beside the block",
+        "over the rim",
+        "tilted",
+        "lying across",
+    ],
+)
 def test_inserted(offset: tuple[float, float], height: float, tilt: float, inside: bool) -> None:
     place = (SLOT[0] + offset[0], SLOT[1] + offset[1], height)
     assert holds(moved(PEG, place, tilt), "inserted", "red peg", "slot") is inside
@@ -117,7 +167,13 @@ def test_lane_of_the_push_is_free() -> None:
         start, end = np.array(thing.pose.position[:2]), np.array(goal.pose.position[:2])
         for item in spec.objects[1:]:
             if item.name != "goal":
-                share = np.clip((np.array(item.pose.position[:2]) - start) @ (end - start) / ((end - start) @ (end - start)), 0, 1)
+                share = np.clip(
+                    (np.array(item.pose.position[:2]) - start)
+                    @ (end - start)
+                    / ((end - start) @ (end - start)),
+                    0,
+                    1,
+                )
                 gap = np.linalg.norm(start + share * (end - start) - item.pose.position[:2])
                 assert gap > 0.7 * thing.half_extents[0] + 0.7 * item.half_extents[0]
 

@@ -100,11 +100,21 @@ class PushInsertExpert:
             command = command.where(wrong >= 0, deliver(view, slot, free_spot(view, slot)))
         finished = (done | (self.parts.kind == "")).all(1)
         command = command.where(finished, stay(view))
+        command = self._clear(view, kind, subject, command)
         for p in range(self.parts.count):
             peg = self.parts.subject[:, p]
             about = (self.parts.kind[:, p] == "insert") & done[:, p] & _around(view, peg)
             command = command.where(about, retreat(view, peg))
         return command
+
+    def _clear(self, view: View, kind: np.ndarray, subject: Slots, command: Command) -> Command:
+        """Rise from something else before the fingers close for a push: they would take it along."""
+        apart = np.linalg.norm(view.position[:, :, :2] - view.tool[:, None, :2], axis=-1)
+        tops = view.position[:, :, 2] + view.extents[:, :, 2]
+        between = widen(self.parts.movable, apart.shape[1]) & (apart < 0.05) & (view.tool[:, 2:] < tops + 0.02)
+        between[view.rows, subject] = False
+        between &= ((kind == "push") & (view.opening > 0.2))[:, None] & ~view.held
+        return command.where(between.any(1), retreat(view, between.argmax(1)))
 
     def _done(self, view: View, p: int) -> Mask:
         subject, target = self.parts.subject[:, p], self.parts.target[:, p]
