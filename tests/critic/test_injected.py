@@ -574,7 +574,9 @@ def far_out(spec: EnvironmentSpec) -> EnvironmentSpec | None:
 
 
 def test_the_cause_is_the_place_when_the_hand_goes_where_things_stand_in_train() -> None:
-    fault = Fault("sees train only", "pick_place", (), (), seen=see_target_in_train, scene=far_out, axis="position")
+    fault = Fault(
+        "sees train only", "pick_place", (), (), seen=see_target_in_train, scene=far_out, axis="position"
+    )
     critic, right = StateCritic(), []
     for _, episode in failures([fault], 10):
         cause = critic.diagnose(episode).cause
