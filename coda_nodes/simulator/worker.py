@@ -40,7 +40,7 @@ def die_with_parent(parent: int) -> None:
 
 
 class Worker:
-    """Keeps the simulator and the policy last asked for: building one takes milliseconds, memory is scarcer."""
+    """Keeps the simulator and the policy last asked for: one is built in milliseconds, memory is scarce."""
 
     def __init__(self, root: ArtifactRoot, capacity: int) -> None:
         self._root, self._capacity = root, capacity
@@ -69,7 +69,8 @@ class Worker:
     def _simulator_of(self, family: str, robot: str) -> BatchSimulator:
         if self._simulator is None or self._simulator_key != (family, robot):
             self._simulator = None  # its memory must be free before the next one takes its own
-            self._simulator, self._simulator_key = BatchSimulator(family, self._capacity, robot), (family, robot)
+            self._simulator = BatchSimulator(family, self._capacity, robot)
+            self._simulator_key = (family, robot)
         return self._simulator
 
     def _actor(self, name: str) -> RolloutActor:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from coda_nodes.policy.preparation import prepare_language
-from coda_nodes.policy.preparation import prepare_language
 from coda_nodes.simulator.rollout import variant
 from coda_nodes.world import errors
 from coda_nodes.world.action import CHUNK_STEPS
@@ -169,8 +168,6 @@ class RolloutPool:
                 on_progress(sum(one is not None for one in found), len(specs), fresh)
 
         report([])
-        if tasks and actor not in ("expert", "hold"):
-            prepare_language(specs)
         try:
             self._work(tasks, found, report)
         except BaseException:
