@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 
 from coda_nodes.ros import reaper
 from coda_nodes.ros.graph import NodeProcess
-from coda_nodes.ros.lifetime import parent_alive
+from coda_nodes.ros.lifetime import REAPER, parent_alive
 from coda_nodes.world.errors import NodeError
 
 __all__ = ["NodeEnd", "NodeGroup", "parent_alive", "termination_as_interrupt"]
@@ -72,6 +72,7 @@ class NodeGroup:
         try:
             self._logs.mkdir(parents=True, exist_ok=True)
             self._reaper = _start_reaper()
+            self._env[REAPER] = str(self._reaper.pid)
             for node in self._nodes:
                 self._start_node(node)
         except OSError as error:

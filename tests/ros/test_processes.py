@@ -22,8 +22,7 @@ NODE = '''
 import json, multiprocessing, os, signal, sys, time
 
 def work(stubborn):
-    if stubborn:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if stubborn else signal.SIG_DFL)
     while True:
         time.sleep(1)
 
@@ -38,6 +37,13 @@ def main():
     if stubborn:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if mode == "counts":
+        def count(number, frame):
+            with open(f"{os.environ['TEST_OUT']}/{name}.signals", "a") as file:
+                file.write("x")
+            ends.append(time.monotonic() + 1.5)
+        ends = []
+        signal.signal(signal.SIGTERM, count)
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=work, args=(stubborn,)) for _ in range(2)]
     for worker in workers:
@@ -47,8 +53,9 @@ def main():
         json.dump([os.getpid()] + [worker.pid for worker in workers], file)
     os.replace(f"{out}/{name}.new", f"{out}/{name}.json")
     try:
-        while True:
-            time.sleep(1)
+        while mode != "counts" or not ends or time.monotonic() < ends[0]:
+            time.sleep(0.1)
+        os._exit(0)
     except KeyboardInterrupt:
         open(f"{out}/{name}.closed", "w").close()
         os._exit(0)
@@ -115,9 +122,16 @@ def test_no_orphan_stays_when_the_reaper_is_killed_too(run: Path, until: Callabl
     os.kill(reaper, signal.SIGKILL)
     parent.kill()
     parent.wait()
-    stubborn = pids[:3]
-    until(lambda: not any(map(alive, stubborn)), f"node and workers {stubborn} are gone")
-    until(lambda: not alive(pids[3]), "the plain node is gone")
+    until(lambda: not any(map(alive, pids)), f"all nodes and workers {pids} are gone")
+
+
+def test_a_killed_parent_leaves_its_nodes_time_for_an_orderly_end(run: Path, until: Callable[..., None]):
+    """One SIGTERM and no second one: a node that holds an arm on its way out is not cut short."""
+    parent, pids, reaper = parent_of(run, until, "counts", "counts")
+    parent.kill()
+    parent.wait()
+    until(lambda: not any(map(alive, [*pids, reaper])), f"all of {pids} and the reaper {reaper} are gone")
+    assert [(run / f"n{i}.signals").read_text() for i in range(2)] == ["x", "x"]
 
 
 def test_the_parent_ends_its_nodes_in_order_on_sigterm(run: Path, until: Callable[..., None]):
