@@ -75,6 +75,8 @@ def set_value(spec: EnvironmentSpec, axis: str, object: str, parameter: str, val
     if object not in access.things(spec):
         things = ", ".join(access.things(spec)) or "nothing in the scene"
         raise SpecError(f"{axis}.{parameter} of {object!r}: it concerns {things}")
+    if access.get(spec, object) == value:
+        return spec
     phrasing = phrasing_of(spec)
     changed = access.set(spec, object, value)
     if phrasing is None or axis == "instruction":
