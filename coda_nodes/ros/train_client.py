@@ -46,7 +46,9 @@ def run_training(
         env = node_environment(root, taken.number)
         os.environ.update(env)
         report({"event": "note", "text": f"nodes: ROS domain {taken.number}, this host only; logs in {root / 'logs'}"})
-        with NodeGroup(describe_graph("train", graph), root, env) as group:
+        nodes = describe_graph("train", graph)
+        report({"event": "phase", "phase": "starting", "fraction": 0.0, "text": f"{len(nodes)} nodes", "seconds_left": -1.0})
+        with NodeGroup(nodes, root, env) as group:
             return root / _run_rounds(settings, group, report)
 
 
