@@ -21,6 +21,7 @@ from coda_nodes.policy.features import FeatureEncoder, Features
 from coda_nodes.policy.language import SentenceEncoder, save_if_possible
 from coda_nodes.policy.network import NetworkConfig, NetworkInput, PolicyNetwork, chunk_loss
 from coda_nodes.policy.normalization import POSE_SIZE, Normalization
+from coda_nodes.policy.preparation import prepare_sentences
 from coda_nodes.policy.runner import PolicyRunner
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.config import check_settings, setting
@@ -42,8 +43,8 @@ class TrainingError(CodaError):
 class ImitationConfig:
     """Settings of one training run."""
 
-    steps: int = setting(6000, "gradient steps", low=1, high=10_000_000)
-    batch: int = setting(256, "samples per step", low=1, high=65536)
+    steps: int = setting(2500, "gradient steps", low=1, high=10_000_000)
+    batch: int = setting(128, "samples per step", low=1, high=65536)
     learning_rate: float = setting(1e-3, "peak learning rate", low=1e-7, high=1.0)
     warmup: int = setting(100, "steps of linear warm-up", low=0, high=100_000)
     weight_decay: float = setting(1e-4, "AdamW weight decay", low=0.0, high=1.0)
@@ -113,6 +114,10 @@ class _Trainer:
         encoder: SentenceEncoder | None,
     ) -> None:
         self.samples, self.config, self.parent, self.seed = samples, config, parent, seed
+        if encoder is None:
+            prepare_sentences(
+                zip(samples.observation.instructions, samples.observation.entity_names, strict=True)
+            )
         self.encoder = encoder or (parent.features.encoder if parent else SentenceEncoder())
         if parent is not None and parent.robot != samples.robot:
             raise ConfigError(f"parent checkpoint is for {parent.robot}, samples are of {samples.robot}")

@@ -11,7 +11,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from coda_nodes.policy.features import FeatureEncoder
@@ -25,15 +25,19 @@ Said = tuple[str, tuple[str, ...]]
 
 
 def prepare_language(specs: Sequence[EnvironmentSpec], path: Path | None = None) -> bool:
-    """Make sure that the cache file (default: the user's) holds all sentence vectors that a policy needs for
-    ``specs``.
+    """``prepare_sentences`` for what ``specs`` say."""
+    return prepare_sentences([(spec.instruction, spec.entity_names) for spec in specs], path)
+
+
+def prepare_sentences(said: Iterable[Said], path: Path | None = None) -> bool:
+    """Make sure that the cache file (default: the user's) holds every sentence vector that a policy needs.
 
     What is missing is embedded by a process of its own, whose memory (some 450 MB) is free again afterwards.
     Returns False, with a warning in the log, when the cache could not be filled; policies then load the
     encoder themselves.
     """
     path = path if path is not None else default_cache_path()
-    said = list(dict.fromkeys((spec.instruction, spec.entity_names) for spec in specs))
+    said = list(dict.fromkeys(said))
     if _complete(said, path):
         return True
     command = [sys.executable, "-m", "coda_nodes.policy.preparation", str(path)]

@@ -16,7 +16,7 @@ from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.errors import CheckpointError, ConfigError
 
 SMALL = NetworkConfig(width=32, trunk=96, slots=2, layers=0)
-QUICK = ImitationConfig(steps=600, batch=128, network=SMALL)
+QUICK = ImitationConfig(steps=600)
 BRIEF = ImitationConfig(steps=12, batch=64, network=SMALL)
 
 
@@ -104,7 +104,7 @@ def test_time_limit_ends_cleanly(samples, encoder, tmp_path):
 
 
 def test_several_modes(samples, encoder, tmp_path, point_world):
-    config = replace(QUICK, network=replace(SMALL, modes=3))
+    config = replace(QUICK, steps=400, network=replace(SMALL, modes=3))
     result = train(samples, config, ArtifactRoot(tmp_path), encoder=encoder)
     rng = np.random.default_rng(103)
     policy = PolicyRunner(Checkpoint.load(result.folder), encoder)

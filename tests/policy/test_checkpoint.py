@@ -82,6 +82,7 @@ def test_saved_under_its_hash_once(checkpoint, tmp_path):
         ({"schema_version": 2}, "schema_version"),
         ({"architecture": {"width": 32, "hats": 2}}, "hats"),
         ({"architecture": {"width": -4}}, "width"),
+        ({"architecture": {"width": 66, "heads": 4}}, "heads"),
         ({"surprise": 1}, "surprise"),
         ({"joint_names": ["a", "b"]}, "float32"),
     ],
