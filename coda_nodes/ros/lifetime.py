@@ -28,8 +28,8 @@ def follow_parent() -> None:
     """End this process and its group with its parent; does nothing where no parent is named.
 
     The reaper ends it in order; this is for the case that the reaper is gone too. The signal that the kernel
-    can send at a parent's death is not used: a second SIGTERM beside the reaper's would cut an orderly end short
-    (an arm that is being told to hold), and workers would not get it.
+    can send at a parent's death is not used: a second SIGTERM beside the reaper's would cut an orderly end
+    short (an arm that is being told to hold), and workers would not get it.
     """
     if os.environ.get(PARENT, "").isdigit():
         threading.Thread(target=_watch, daemon=True, name="parent-watch").start()
