@@ -12,6 +12,7 @@ from coda_nodes.simulator.batch import BatchSimulator
 from coda_nodes.simulator.rollout import ChunkNoise
 from coda_nodes.world.experts import ExpertActor
 from coda_nodes.world.families import family
+from coda_nodes.world.families.articulated import goal_of
 from coda_nodes.world.predicates import CompiledAtoms
 from coda_nodes.world.spec import Atom, EnvironmentSpec, FixtureSpec, ObjectSpec, Pose, RobotStart, atoms
 from coda_nodes.world.splits import load_splits, sample_split
@@ -187,7 +188,15 @@ def test_scenes_fit_the_simulator_and_say_where_they_came_from(split: str) -> No
 
 def run(specs: list[EnvironmentSpec], execute: int = 8, noise: float = 0.0) -> np.ndarray:
     simulator = BatchSimulator(FAMILY, len(specs))
-    state, actor = simulator.reset(specs), ExpertActor(specs)
+    simulator.reset(specs)
+    return finish(simulator, specs, execute, noise)
+
+
+def finish(
+    simulator: BatchSimulator, specs: list[EnvironmentSpec], execute: int = 8, noise: float = 0.0
+) -> np.ndarray:
+    """Let the expert act from where the scenes are now until all have succeeded or the time is over."""
+    state, actor = simulator.state(), ExpertActor(specs)
     disturb = ChunkNoise(noise, list(range(len(specs))))
     for _ in range(max(spec.horizon for spec in specs) // execute):
         result = simulator.step_chunk(disturb(actor.act(state), np.arange(len(specs))), execute)
@@ -213,3 +222,23 @@ def test_expert_solves_every_composition() -> None:
 def test_expert_bears_noise_and_short_chunks() -> None:
     rng = np.random.default_rng(23)
     assert run([sample_split(FAMILY, "train", rng) for _ in range(12)], execute=4, noise=0.01).sum() >= 11
+
+
+@pytest.mark.parametrize("chunks", [2, 4, 7])
+def test_expert_puts_right_what_another_task_began(chunks: int) -> None:
+    """After some chunks of another task the hand is at a wrong handle, holds a thing, has moved a joint."""
+    rng = np.random.default_rng(chunks)
+    specs = [sample_split(FAMILY, "train", rng) for _ in range(10)]
+    simulator = BatchSimulator(FAMILY, len(specs))
+    simulator.reset(specs)
+    misled = ExpertActor([other_task(spec) for spec in specs])
+    for _ in range(chunks):
+        simulator.step_chunk(misled.act(simulator.state()))
+    assert finish(simulator, specs).sum() >= 9
+
+
+def other_task(spec: EnvironmentSpec) -> EnvironmentSpec:
+    part = {"open": "turn_on", "close": "put_in", "turn_on": "close", "put_in": "turn_on"}[
+        spec.provenance.task
+    ]
+    return spec.revise(goal=goal_of((part,), spec.objects[0].name))

@@ -12,6 +12,7 @@ from coda_nodes.simulator.batch import BatchSimulator
 from coda_nodes.simulator.rollout import ChunkNoise
 from coda_nodes.world.experts import ExpertActor
 from coda_nodes.world.families import family
+from coda_nodes.world.families.push_insert import goal_of, task_parts
 from coda_nodes.world.predicates import CompiledAtoms
 from coda_nodes.world.spec import Atom, EnvironmentSpec, ObjectSpec, Pose, RobotStart, atoms
 from coda_nodes.world.splits import load_splits, sample_split
@@ -23,7 +24,7 @@ SLOT = (0.50, 0.15)
 
 
 def scene() -> EnvironmentSpec:
-    """Puck of radius 0.03 m, goal of radius 0.06 m, peg 0.03 x 0.03 x 0.09 m, hole 0.04 m wide, 0.045 m deep."""
+    """Puck of radius 0.03 m, goal of radius 0.06 m, peg 0.03 x 0.03 x 0.09 m, hole 0.04 x 0.04 x 0.045 m."""
     thing = dict(role="object", color="red", mass=0.1)
     return EnvironmentSpec(
         family=FAMILY,
@@ -180,7 +181,15 @@ def test_lane_of_the_push_is_free() -> None:
 
 def run(specs: list[EnvironmentSpec], execute: int = 8, noise: float = 0.0) -> np.ndarray:
     simulator = BatchSimulator(FAMILY, len(specs))
-    state, actor = simulator.reset(specs), ExpertActor(specs)
+    simulator.reset(specs)
+    return finish(simulator, specs, execute, noise)
+
+
+def finish(
+    simulator: BatchSimulator, specs: list[EnvironmentSpec], execute: int = 8, noise: float = 0.0
+) -> np.ndarray:
+    """Let the expert act from where the scenes are now until all have succeeded or the time is over."""
+    state, actor = simulator.state(), ExpertActor(specs)
     disturb = ChunkNoise(noise, list(range(len(specs))))
     for _ in range(max(spec.horizon for spec in specs) // execute):
         result = simulator.step_chunk(disturb(actor.act(state), np.arange(len(specs))), execute)
@@ -206,3 +215,22 @@ def test_expert_solves_push_then_insert() -> None:
 def test_expert_bears_noise_and_short_chunks() -> None:
     rng = np.random.default_rng(23)
     assert run([sample_split(FAMILY, "train", rng) for _ in range(12)], execute=4, noise=0.01).sum() >= 11
+
+
+@pytest.mark.parametrize("chunks", [2, 4, 7])
+def test_expert_puts_right_what_another_task_began(chunks: int) -> None:
+    """After some chunks of the other task the hand holds or has inserted a peg, or has begun to push."""
+    rng = np.random.default_rng(chunks)
+    specs = [sample_split(FAMILY, "train", rng) for _ in range(10)]
+    simulator = BatchSimulator(FAMILY, len(specs))
+    simulator.reset(specs)
+    misled = ExpertActor([other_task(spec) for spec in specs])
+    for _ in range(chunks):
+        simulator.step_chunk(misled.act(simulator.state()))
+    assert finish(simulator, specs).sum() >= 9
+
+
+def other_task(spec: EnvironmentSpec) -> EnvironmentSpec:
+    thing, peg = spec.objects[0].name, spec.objects[1].name
+    parts = ("insert",) if task_parts(spec.goal) == ("push",) else ("push",)
+    return spec.revise(goal=goal_of(parts, thing, peg))

@@ -108,12 +108,13 @@ class PushInsertExpert:
         return command
 
     def _clear(self, view: View, kind: np.ndarray, subject: Slots, command: Command) -> Command:
-        """Rise from something else before the fingers close for a push: they would take it along."""
+        """Rise from other things before the fingers close for a push: they would take them along."""
         apart = np.linalg.norm(view.position[:, :, :2] - view.tool[:, None, :2], axis=-1)
         tops = view.position[:, :, 2] + view.extents[:, :, 2]
-        between = widen(self.parts.movable, apart.shape[1]) & (apart < 0.05) & (view.tool[:, 2:] < tops + 0.02)
+        between = (apart < 0.05) & (view.tool[:, 2:] < tops + 0.02)
+        between &= widen(self.parts.movable, apart.shape[1])
         between[view.rows, subject] = False
-        between &= ((kind == "push") & (view.opening > 0.2))[:, None] & ~view.held
+        between &= ((kind == "push") & (view.state.gripper_opening > 0.2))[:, None] & ~view.held
         return command.where(between.any(1), retreat(view, between.argmax(1)))
 
     def _done(self, view: View, p: int) -> Mask:
