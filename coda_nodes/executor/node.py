@@ -35,6 +35,8 @@ from coda_nodes.world.robots import robot
 Array = NDArray[np.float64]
 CLOCK_PATIENCE = 4.0
 """Time without simulated time after which the executor says so [s]."""
+ENDINGS = {EpisodeEvent.SUCCESS: "success", EpisodeEvent.TIMEOUT: "time limit of the scene"}
+"""How an episode ended, in words."""
 HOLD_TIME = 0.2
 """Time in which the arm comes to rest where it was measured [s]."""
 STEP_TIMEOUT = 10.0
@@ -193,7 +195,8 @@ class LockstepArm:
         self._steps += done.steps
         if self._instruction:
             done.observation.instruction = self._instruction
-        ended = "success" if done.success else "time limit of the scene" if done.truncated else ""
+        ended = ENDINGS[EpisodeEvent.SUCCESS] if done.success else ""
+        ended = ENDINGS[EpisodeEvent.TIMEOUT] if done.truncated else ended
         ended = f"invalid: {done.message}" if done.invalid else ended
         observation = converters.observation_from_message(done.observation, self._names)
         self._seen = Seen(observation, time.monotonic(), ended, done.success, self._steps)
@@ -245,7 +248,7 @@ class TrajectoryArm:
         note = converters.event_from_message(message)
         if note.kind != EpisodeEvent.RESET:
             self._success = note.kind == EpisodeEvent.SUCCESS
-            self._ended = "success" if self._success else note.detail or "the episode ended"
+            self._ended = note.detail or ENDINGS.get(note.kind, "the episode ended")
 
 
 def main() -> int:

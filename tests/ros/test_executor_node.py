@@ -79,7 +79,8 @@ def reset_environment():
 def spec():
     from coda_nodes.world.splits import sample_split
 
-    return sample_split("pick_place", "train", np.random.default_rng(5))
+    scene = sample_split("pick_place", "train", np.random.default_rng(5))
+    return scene.revise(horizon=2000)  # in real time the clock runs while processes start
 
 
 def test_lockstep_equals_the_in_process_path(start_node, watch: Watch, trained, spec, until) -> None:
