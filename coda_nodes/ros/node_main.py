@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -82,18 +81,6 @@ class Spinner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-@contextlib.contextmanager
-def client_node(name: str) -> Iterator[Node]:
-    """A node of this process that spins within the block, for programs that call others and serve nothing."""
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    try:
-        node = Node(name, namespace="/coda")
-        with Spinner(node):
-            yield node
-    finally:
-        rclpy.try_shutdown()
 
 
 class RosHandler(logging.Handler):
