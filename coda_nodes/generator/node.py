@@ -28,7 +28,6 @@ from coda_nodes.world.splits import load_splits
 class GeneratorSettings(NodeSettings):
     """Parameters of the generator."""
 
-    seed: int = setting(0, "added to the seed of every request", low=0, high=2**31)
     solve_timeout: float = setting(3600.0, "time for the expert to try the environments", "s", 1.0, 1e6)
 
 
@@ -50,7 +49,7 @@ class GeneratorNode(CodaNode[GeneratorSettings]):
         specs: list[EnvironmentSpec] = []
         rejections: list[str] = []
         for program, count in zip(programs, _shares(request.count, len(programs)), strict=True):
-            rng = np.random.default_rng(int(request.seed) + self.settings.seed)
+            rng = np.random.default_rng(int(request.seed))
             drawn = draw_valid(program, count, rng, self._splits)
             specs += drawn.specs
             rejections += [_rejection(program, reason) for reason in drawn.rejections]
