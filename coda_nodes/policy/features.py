@@ -19,7 +19,7 @@ from coda_nodes.world.errors import CheckpointError
 from coda_nodes.world.spec import EnvironmentSpec
 from coda_nodes.world.state import ObservationBatch
 
-OBSERVATION_LAYOUT = "entities relative to tool, v1"
+OBSERVATION_LAYOUT = "entities relative to tool and partner, v2"
 """Stored in every checkpoint; changes whenever a feature is added, removed or redefined."""
 SCALES = (0.02, 0.08, 0.3)
 """Lengths [m] at which ``tanh`` of a relative position is given."""
@@ -27,7 +27,10 @@ MAX_MENTIONS = 8
 """Mentions that are told apart by their number; later ones count as the last of these."""
 ROLE_TEXTS = 4
 """Sentences that tell the role of an entity, see ``Features.role``."""
-ENTITY_SIZE = 3 + 3 * len(SCALES) + 4 + 6 + 6 + 3 + 4
+PARTNER_SIZE = 1 + 3 + 3 * len(SCALES) + 2 + 4
+"""Numbers that tell where a partner is, see ``partner_features``."""
+PARTNERS = 2
+ENTITY_SIZE = PARTNERS * PARTNER_SIZE + 3 + 3 * len(SCALES) + 4 + 6 + 6 + 3 + 4
 FLAG_SIZE = 3 + 2 * MAX_MENTIONS
 Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -87,6 +90,8 @@ class SceneLanguage:
     name: Indices
     role: Indices
     flags: Floats
+    partners: Indices
+    """Slots of the entities each is brought together with, -1 for none. Shape (K, 2)."""
 
 
 class FeatureEncoder:
@@ -114,6 +119,7 @@ class FeatureEncoder:
                 name=self._index(names),
                 role=np.stack([self._index(texts) for texts in roles], axis=-1),
                 flags=_flags(said),
+                partners=said.partners,
             )
         return self._scenes[key]
 
@@ -129,7 +135,9 @@ class FeatureEncoder:
         said = zip(observation.instructions, observation.entity_names, strict=True)
         scenes = [self.language(*pair) for pair in said]
         gather = lambda key: np.stack([_padded(getattr(s, key), k + pad) for s in scenes])  # noqa: E731
-        entity = np.where(observation.present[..., None], entity_features(observation), 0)
+        partners = np.stack([_padded(scene.partners, k, -1) for scene in scenes])
+        numbers = [entity_features(observation), partner_features(observation, partners)]
+        entity = np.where(observation.present[..., None], np.concatenate(numbers, axis=-1), 0)
         return Features(
             robot=robot_features(observation),
             entity=np.pad(entity, ((0, 0), (0, pad), (0, 0))).astype(np.float32),
@@ -203,6 +211,26 @@ def entity_features(observation: ObservationBatch) -> Floats:
     return np.concatenate(parts, axis=-1).astype(np.float32)
 
 
+def partner_features(observation: ObservationBatch, partners: Indices) -> Floats:
+    """Where the partners of each entity are (n, K, 2): whether there is one; offset to it plain and by scale;
+    unit direction to it in the plane; where the tool is along and across that direction, seen from the
+    entity, plain and by the smallest scale. Shape (n, K, 2 * PARTNER_SIZE)."""
+    position, tool = observation.entity_position_base, observation.tool_position_base[:, None, :2]
+    columns = []
+    for slot in np.moveaxis(partners, -1, 0):
+        has = (slot >= 0)[..., None]
+        offset = np.where(
+            has, np.take_along_axis(position, np.maximum(slot, 0)[..., None], axis=1) - position, 0
+        )
+        way = offset[..., :2] / np.maximum(np.linalg.norm(offset[..., :2], axis=-1, keepdims=True), 1e-3)
+        hand = tool - position[..., :2]
+        along = (hand * way).sum(-1, keepdims=True)
+        across = hand[..., 1:] * way[..., :1] - hand[..., :1] * way[..., 1:]
+        columns += [has, offset, *(np.tanh(offset / scale) for scale in SCALES), way]
+        columns += [along, across, np.tanh(along / SCALES[0]), np.tanh(across / SCALES[0])]
+    return np.concatenate(columns, axis=-1).astype(np.float32)
+
+
 def wrap(angle: NDArray[np.float64], period: float) -> NDArray[np.float64]:
     """Angle of a shape that looks the same after ``period``, in [-period / 2, period / 2) [rad]."""
     return (angle + period / 2) % period - period / 2
@@ -227,5 +255,6 @@ def _flags(grounding: Grounding) -> Floats:
     return np.concatenate([np.stack(columns, axis=-1), one_hot], axis=-1).astype(np.float32)
 
 
-def _padded(values: NDArray, slots: int) -> NDArray:
-    return np.pad(values, [(0, slots - len(values)), *[(0, 0)] * (values.ndim - 1)])
+def _padded(values: NDArray, slots: int, fill: int = 0) -> NDArray:
+    width = [(0, slots - len(values)), *[(0, 0)] * (values.ndim - 1)]
+    return np.pad(values, width, constant_values=fill)

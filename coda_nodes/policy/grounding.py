@@ -76,6 +76,9 @@ class Grounding:
     """Number of the first mention, counted over all mentions from 0; -1 where not mentioned. Shape (K,)."""
     last: NDArray[np.int64]
     """Number of the last mention. Shape (K,)."""
+    partners: NDArray[np.int64]
+    """Entity that the step of the first mention, and that of the last, brings together with each entity ("put
+    ... in ..."); -1 for none. Shape (K, 2)."""
     score: NDArray[np.float32]
     """1 for a literal mention, the similarity for a paraphrased one, 0 for none. Shape (K,)."""
 
@@ -156,6 +159,7 @@ def _paraphrased(
 def _summarise(text: str, mentions: Sequence[Mention], count: int) -> Grounding:
     contexts, clauses = [""] * (2 * count), [""] * (2 * count)
     number, score = np.full(2 * count, -1), np.zeros(count, dtype=np.float32)
+    partners = np.full(2 * count, -1)
     position = 0
     for i, mention in enumerate(mentions):
         start, end = _clause(text, mention)
@@ -164,12 +168,27 @@ def _summarise(text: str, mentions: Sequence[Mention], count: int) -> Grounding:
         for place in places:
             contexts[place], number[place] = _context(leading), i
             clauses[place] = _masked(text, mentions, start, end)
+            partners[place] = _partner(mention, [m for m in mentions if start <= m.start and m.end <= end])
         score[mention.entity] = mention.score
         position = mention.end
     return Grounding(
-        _masked(text, mentions, 0, len(text)), tuple(contexts[:count]), tuple(contexts[count:]),
-        tuple(clauses[:count]), tuple(clauses[count:]), number[:count], number[count:], score,
-    )  # fmt: skip
+        task_text=_masked(text, mentions, 0, len(text)),
+        first_texts=tuple(contexts[:count]),
+        last_texts=tuple(contexts[count:]),
+        first_clauses=tuple(clauses[:count]),
+        last_clauses=tuple(clauses[count:]),
+        first=number[:count],
+        last=number[count:],
+        partners=partners.reshape(2, count).T,
+        score=score,
+    )
+
+
+def _partner(mention: Mention, step: Sequence[Mention]) -> int:
+    """Mentions of a step are paired in order; one left over goes with the one before it."""
+    place = step.index(mention)
+    other = place ^ 1 if place ^ 1 < len(step) else place - 1
+    return step[other].entity if other >= 0 and step[other].entity != mention.entity else -1
 
 
 def _clause(text: str, mention: Mention) -> tuple[int, int]:

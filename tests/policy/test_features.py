@@ -12,6 +12,7 @@ from coda_nodes.policy.features import (
     ENTITY_SIZE,
     FeatureEncoder,
     entity_features,
+    partner_features,
     robot_features,
     robot_size,
     rotation_matrix,
@@ -48,6 +49,21 @@ def test_moving_everything_in_the_plane_changes_no_entity_feature(observation):
     )
     assert np.allclose(entity_features(moved), entity_features(observation), atol=1e-6)
     assert not np.allclose(robot_features(moved), robot_features(observation), atol=1e-3)
+
+
+def test_tool_behind_an_entity_seen_from_its_partner(observation):
+    """Geometry by hand: the tool stands 5 cm behind entity 0 and 2 cm left of the line to entity 1."""
+    position = observation.entity_position_base.copy()
+    position[:, 0], position[:, 1] = (0.5, 0.0, 0.02), (0.5, 0.3, 0.02)
+    tool = np.tile([0.48, -0.05, 0.1], (observation.n, 1))
+    scene = replace(observation, entity_position_base=position, tool_position_base=tool)
+    partners = np.full((observation.n, 6, 2), -1)
+    partners[:, 0, 0] = 1
+    numbers = partner_features(scene, partners)[0]
+    assert np.allclose(numbers[0, :4], [1, 0, 0.3, 0], atol=1e-6) and np.allclose(
+        numbers[0, 13:17], [0, 1, -0.05, 0.02]
+    )
+    assert not numbers[1:].any() and not numbers[0, 19:].any()
 
 
 def test_quarter_turn_of_a_square_keeps_its_symmetric_yaw():

@@ -48,6 +48,15 @@ def test_first_and_last_mention_differ():
     assert grounding.first.tolist() == [0, 2, -1, -1, 1] and grounding.last.tolist() == [3, 2, -1, -1, 1]
 
 
+def test_partners_are_paired_step_by_step():
+    grounding = ground(
+        "put the red cube in the blue bin, then put the green can in the blue bin", NAMES, _never
+    )
+    assert grounding.partners.tolist() == [[1, 1], [0, 4], [-1, -1], [-1, -1], [1, 1]]
+    grounding = ground("close the drawer and then put the red cube in the drawer", NAMES, _never)
+    assert grounding.partners[3].tolist() == [-1, 0] and grounding.partners[0].tolist() == [3, 3]
+
+
 def test_paraphrased_names_are_matched_by_meaning(encoder):
     names = ("red cube", "blue cube", "yellow bin")
     grounding = ground("put the crimson block into the yellow bin", names, encoder.similarity)
