@@ -43,7 +43,7 @@ A scene of a split takes a few axes from that split's column and the rest from t
 the two halves of `held_out`: near asks for unseen combinations of values within the bounds of `probe` (in
 words of its own), far leaves train and probe on at least one axis.
 
-This page is written by `python benchmarks/expert_success.py --scenes {scenes}`.
+`python benchmarks/expert_success.py --scenes {scenes}` measures again and writes this page.
 
 # Success of the experts
 
