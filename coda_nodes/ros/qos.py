@@ -13,6 +13,8 @@ from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallba
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
+from coda_nodes.world.errors import CodaError
+
 STREAM_OFFERED = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 """Joint states, objects: what a publisher offers."""
 STREAM_ASKED = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -70,12 +72,22 @@ def subscription(
     profile: QoSProfile,
     report: Report | None = None,
 ) -> Any:
-    """Create a subscription that reports publishers that it cannot hear, with both profiles."""
+    """Create a subscription that reports publishers that it cannot hear, with both profiles.
+
+    A message that the callback refuses (CodaError) is reported as well; the node goes on.
+    """
     tell = report or node.get_logger().error
+
+    def receive(message: Any) -> None:
+        try:
+            callback(message)
+        except CodaError as error:
+            tell(f"message on {topic} refused: {error}")
+
     events = SubscriptionEventCallbacks(
         incompatible_qos=lambda _: tell(_mismatch(node, topic, profile, offers=False))
     )
-    return node.create_subscription(kind, topic, callback, profile, event_callbacks=events)
+    return node.create_subscription(kind, topic, receive, profile, event_callbacks=events)
 
 
 def _mismatch(node: Node, topic: str, own: QoSProfile, offers: bool) -> str:

@@ -13,6 +13,7 @@ import psutil
 import pytest
 from coda_interfaces.action import RunRounds
 from coda_interfaces.msg import Progress
+from coda_interfaces.srv import Generate
 from rclpy.node import Node
 
 from coda_nodes.conductor.config import TrainConfig
@@ -20,7 +21,7 @@ from coda_nodes.conductor.local import LocalPorts
 from coda_nodes.conductor.node import RosPorts
 from coda_nodes.conductor.ports import DatasetItem, EpisodesRequest
 from coda_nodes.ros import names, qos
-from coda_nodes.ros.clients import ActionCaller
+from coda_nodes.ros.clients import ActionCaller, ServiceCaller
 from coda_nodes.ros.environment import node_environment
 from coda_nodes.ros.graph import GraphConfig, describe_graph
 from coda_nodes.ros.node_main import Spinner
@@ -77,6 +78,20 @@ def test_generation(both) -> None:
     assert len(there.specs) == 3
 
 
+def test_generation_of_solvable_environments(both, client: Node) -> None:
+    ask = ServiceCaller(client, Generate, names.GENERATE)
+    program = GenerationProgram(family="pick_place").to_json()
+    request = Generate.Request(programs_json=[program], count=3, seed=2, require_solvable=True)
+    answer = ask.call(request, 120, discovery=60)
+    rejected = [json.loads(text) for text in answer.rejections_json]
+    unsolved = sum(item["reason"] == "the expert does not solve it" for item in rejected)
+    assert answer.environments_spent == answer.accepted_count + unsolved == 3
+    assert answer.control_steps_spent > 0
+    with pytest.raises(NodeError, match="no operator 'melt'"):
+        wrong = '{"family": "stack", "operators": [{"kind": "melt"}]}'
+        ask.call(Generate.Request(programs_json=[wrong], count=1), 60)
+
+
 def test_episodes_diagnoses_memory_and_training(both) -> None:
     wire, local = both
     seen: list[float] = []
@@ -129,6 +144,7 @@ def test_the_conductor_runs_a_small_loop(graph, client: Node, until) -> None:
     )
     config = TrainConfig(
         families=("pick_place",),
+        environments=4,
         rounds=0,
         demonstrations=2,
         imitation_steps=20,
@@ -150,6 +166,13 @@ def test_the_conductor_runs_a_small_loop(graph, client: Node, until) -> None:
         caller.run(RunRounds.Goal(config_json=changed, rounds=0), 60)
     with pytest.raises(NodeError, match="no setting 'round'"):
         caller.run(RunRounds.Goal(config_json='{"round": 1}', rounds=0), 60)
+    last = lambda: events[-1].get("phase") == "rollout"  # noqa: E731
+    goal.rounds = 1
+    stopped = caller.run(
+        goal, 120, lambda feedback: events.append(json.loads(feedback.progress.data_json)), last
+    )
+    assert not stopped.accepted
+    assert "cancelled" in stopped.message
     group.check()
     memory = {name: psutil.Process(pid).memory_info().rss for name, pid in group.pids.items()}
     assert max(memory.values()) < MOST_MEMORY, memory

@@ -127,6 +127,25 @@ def test_every_stream_profile_of_ours_fits_what_others_use(ros: None) -> None:
     assert not qos.fits(qos.EVENTS, late)
 
 
+def test_a_message_that_is_refused_is_reported_and_the_node_goes_on(pair, until) -> None:
+    server, client = pair
+    reports: list[str] = []
+    heard: list[str] = []
+
+    def receive(message: String) -> None:
+        if message.data == "wrong":
+            raise CodaError("no word 'wrong': right")
+        heard.append(message.data)
+
+    qos.subscription(server, String, "/talk", receive, qos.EVENTS, reports.append)
+    publisher = client.create_publisher(String, "/talk", qos.EVENTS)
+    until(publisher.get_subscription_count, "the subscriber")
+    publisher.publish(String(data="wrong"))
+    publisher.publish(String(data="right"))
+    until(lambda: heard == ["right"], "the message after the refused one")
+    assert reports == ["message on /talk refused: no word 'wrong': right"]
+
+
 def _answer(request: Query.Request, response: Query.Response) -> Query.Response:
     if request.kind == "wrong":
         raise CodaError("no kind 'wrong': program")
