@@ -174,6 +174,15 @@ def _surroundings(spec: mujoco.MjSpec) -> None:
         rgba=[0.45, 0.47, 0.5, 1],
         **surface,
     )
+    spec.add_texture(
+        name="sky",
+        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        rgb1=[0.62, 0.65, 0.70],
+        rgb2=[0.42, 0.44, 0.48],
+        width=32,
+        height=192,
+    )
     world.add_light(
         name="light",
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
