@@ -1,6 +1,6 @@
 """Headers, times, vectors and rotations.
 
-The only place where numbers of messages are checked and reordered.
+The only place where numbers of messages are checked.
 """
 
 from __future__ import annotations
@@ -72,16 +72,6 @@ def unit_quaternion_xyzw(values: Sequence[float] | Array, what: str) -> Array:
     if abs(norm - 1.0) > _NORM_TOLERANCE:
         raise MessageError(f"{what} has norm {norm:.4f}: expected a unit quaternion xyzw")
     return quaternion if abs(norm - 1.0) < 1e-12 else quaternion / norm
-
-
-def wxyz_from_xyzw(quaternion_xyzw: Array) -> Array:
-    """Reorder to the order of MuJoCo. Shape (..., 4)."""
-    return np.asarray(quaternion_xyzw)[..., [3, 0, 1, 2]]
-
-
-def xyzw_from_wxyz(quaternion_wxyz: Array) -> Array:
-    """Reorder from the order of MuJoCo. Shape (..., 4)."""
-    return np.asarray(quaternion_wxyz)[..., [1, 2, 3, 0]]
 
 
 def pose_to_message(position: Array, quaternion_xyzw: Array) -> Pose:

@@ -94,12 +94,6 @@ def test_ros_quaternion_of_a_quarter_turn_about_z() -> None:
     assert orientation.z == orientation.w == pytest.approx(math.sqrt(0.5))
 
 
-@given(q=arrays(np.float64, (3, 4), elements=finite))
-def test_quaternion_orders_are_inverse(q: np.ndarray) -> None:
-    assert np.array_equal(quantities.xyzw_from_wxyz(quantities.wxyz_from_xyzw(q)), q)
-    assert np.array_equal(quantities.wxyz_from_xyzw(np.array([1, 2, 3, 4])), [4, 1, 2, 3])
-
-
 @pytest.mark.parametrize("wrong", [(0, 0, 0, 0), (0, 0, 0, 1.01), (math.nan, 0, 0, 1)])
 def test_quaternion_that_is_not_unit_is_refused(wrong: tuple[float, ...]) -> None:
     with pytest.raises(MessageError, match=r"red cube|orientation"):

@@ -176,3 +176,12 @@ def test_the_conductor_runs_a_small_loop(graph, client: Node, until) -> None:
     group.check()
     memory = {name: psutil.Process(pid).memory_info().rss for name, pid in group.pids.items()}
     assert max(memory.values()) < MOST_MEMORY, memory
+
+
+def test_a_conductor_that_starts_by_itself_ends_with_its_run(start_node, tmp_path: Path) -> None:
+    settings = json.dumps(json.dumps({"round": 1}))
+    conductor = start_node(
+        "coda_nodes.conductor.node", artifact_root=tmp_path / "run", autostart=True, config_json=settings
+    )
+    assert conductor.process.wait(60) == 2
+    assert "no setting 'round'" in conductor.text()
