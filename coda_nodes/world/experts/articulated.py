@@ -39,7 +39,9 @@ YAW_MIDDLE, YAW_ROOM = 0.5, 2.45
 ENCLOSING, ABOUT = 0.010, 0.022
 """Difference between gap and handle, and distance of the hand from it, up to which it counts as enclosed [m]."""
 GOAL_SHARE = {"open": 1.0, "close": 0.0, "turn_on": 1.0, "turn_off": 0.0}
-DONE_SHARE = {"open": (0.88, 9.0), "close": (-9.0, 0.05), "turn_on": (0.88, 9.0), "turn_off": (-9.0, 0.12)}
+DONE_SHARE = {
+    "open": (0.88, 9.0), "close": (-9.0, 0.05), "turn_on": (0.88, 9.0), "turn_off": (-9.0, 0.12),
+}
 """Shares of the travel between which a part counts as done: a little more than its predicate asks."""
 
 
@@ -74,10 +76,11 @@ class ArticulatedExpert:
         return command.where(finished, retreat(view, slot))
 
     def _enclose(self, view: View, slot: Slots, width: float) -> None:
-        """Take a handle between closed fingers as held, also where a tilted hand touches it with one pad only."""
+        """Take a handle between closed fingers as held, also where a tilted hand has one pad on it only."""
         gap = np.abs(view.state.gripper_opening * MAX_OPENING - width)
         apart = view.state.tool_position_base - view.of(view.state.entity_position_base, slot)
-        about = view.of(view.state.touched, slot) & (gap < ENCLOSING) & (np.linalg.norm(apart, axis=1) < ABOUT)
+        about = view.of(view.state.touched, slot) & (gap < ENCLOSING)
+        about &= np.linalg.norm(apart, axis=1) < ABOUT
         about &= view.opening * MAX_OPENING < width + ENCLOSING
         view.held[view.rows, slot] |= about
 
