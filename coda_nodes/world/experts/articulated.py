@@ -37,7 +37,7 @@ DROP = 0.012
 YAW_MIDDLE, YAW_ROOM = 0.5, 2.45
 """Tool yaws relative to the bearing of the hand that the last joint reaches: middle and half range [rad]."""
 ENCLOSING, ABOUT = 0.010, 0.022
-"""Difference between gap and handle, and distance of the hand from it, up to which it counts as enclosed [m]."""
+"""Difference between gap and handle, and distance of the hand, up to which it counts as enclosed [m]."""
 GOAL_SHARE = {"open": 1.0, "close": 0.0, "turn_on": 1.0, "turn_off": 0.0}
 DONE_SHARE = {
     "open": (0.88, 9.0), "close": (-9.0, 0.05), "turn_on": (0.88, 9.0), "turn_off": (-9.0, 0.12),
