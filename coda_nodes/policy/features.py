@@ -101,51 +101,49 @@ class FeatureEncoder:
         self.encoder = encoder
         self._rows: dict[str, int] = {"": 0}
         self._table = np.zeros((1, EMBEDDING_SIZE), dtype=np.float32)
-        self._scenes: dict[tuple[str, tuple[str, ...]], SceneLanguage] = {}
+        self._scenes: dict[tuple[str, tuple[str, ...], int], SceneLanguage] = {}
 
     def prepare(self, specs: Iterable[EnvironmentSpec]) -> None:
         """Ground and embed everything that ``specs`` say, so that the encoder's cache holds it."""
         for key in dict.fromkeys((spec.instruction, spec.entity_names) for spec in specs):
             self.language(*key)
 
-    def language(self, instruction: str, names: tuple[str, ...]) -> SceneLanguage:
-        """Sentence rows and flags of one scene."""
-        key = (instruction, names)
+    def language(self, instruction: str, names: tuple[str, ...], slots: int = 0) -> SceneLanguage:
+        """Sentence rows and flags of one scene, padded to ``slots`` entities."""
+        slots = max(slots, len(names))
+        key = (instruction, names, slots)
         if key not in self._scenes:
             said = ground(instruction, names, self.encoder.similarity)
             roles = (said.first_texts, said.last_texts, said.first_clauses, said.last_clauses)
+            role = np.stack([self._index(texts) for texts in roles], axis=-1)
             self._scenes[key] = SceneLanguage(
                 task=int(self._index([said.task_text])[0]),
-                name=self._index(names),
-                role=np.stack([self._index(texts) for texts in roles], axis=-1),
-                flags=_flags(said),
-                partners=said.partners,
+                name=_padded(self._index(names), slots),
+                role=_padded(role, slots),
+                flags=_padded(_flags(said), slots),
+                partners=_padded(said.partners, slots, -1),
             )
         return self._scenes[key]
 
-    def encode(self, observation: ObservationBatch, slots: int = 0) -> Features:
-        """Features of a batch; entity slots are padded to at least ``slots``.
+    def encode(self, observation: ObservationBatch) -> Features:
+        """Features of a batch.
 
         Raises:
             CheckpointError: an observation holds NaN or infinity, or arrays that do not belong together.
         """
         check_finite(observation)
-        k = observation.present.shape[1]
-        pad = max(slots - k, 0)
         said = zip(observation.instructions, observation.entity_names, strict=True)
-        scenes = [self.language(*pair) for pair in said]
-        gather = lambda key: np.stack([_padded(getattr(s, key), k + pad) for s in scenes])  # noqa: E731
-        partners = np.stack([_padded(scene.partners, k, -1) for scene in scenes])
+        scenes = [self.language(*pair, observation.present.shape[1]) for pair in said]
+        partners = np.stack([scene.partners for scene in scenes])
         numbers = [entity_features(observation), partner_features(observation, partners)]
-        entity = np.where(observation.present[..., None], np.concatenate(numbers, axis=-1), 0)
         return Features(
             robot=robot_features(observation),
-            entity=np.pad(entity, ((0, 0), (0, pad), (0, 0))).astype(np.float32),
-            flags=gather("flags"),
-            name=gather("name"),
-            role=gather("role"),
-            task=np.array([s.task for s in scenes], dtype=np.int64),
-            present=np.pad(observation.present, ((0, 0), (0, pad))),
+            entity=np.concatenate(numbers, axis=-1) * observation.present[..., None].astype(np.float32),
+            flags=np.stack([scene.flags for scene in scenes]),
+            name=np.stack([scene.name for scene in scenes]),
+            role=np.stack([scene.role for scene in scenes]),
+            task=np.array([scene.task for scene in scenes], dtype=np.int64),
+            present=observation.present,
             table=self._table,
         )
 

@@ -34,9 +34,9 @@ def test_rotation_matrix_is_scipys():
 
 
 def test_sizes_and_finite(observation, encoder):
-    features = FeatureEncoder(encoder).encode(observation, slots=9)
-    assert features.entity.shape == (5, 9, ENTITY_SIZE) and features.robot.shape == (5, robot_size(7))
-    assert not features.present[:, 6:].any() and not features.entity[:, 6:].any()
+    features = FeatureEncoder(encoder).encode(observation)
+    assert features.entity.shape == (5, 6, ENTITY_SIZE) and features.robot.shape == (5, robot_size(7))
+    assert not features.present[:, 4:].any() and not features.entity[:, 4:].any()
     assert all(np.isfinite(a).all() for a in (features.entity, features.robot, features.table))
 
 
