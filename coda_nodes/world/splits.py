@@ -138,19 +138,20 @@ def sample_split(
     Raises:
         ConfigError: unknown family, split, half or axis.
         HeldOutError: held_out while closed.
-        ValidityError: COMBINATIONS draws left no room.
+        ValidityError: no room for a scene, with COMBINATIONS combinations tried where ``axis`` is left out.
     """
     splits = splits or load_splits()
     if split == "held_out" and half is None:
         half = ("near", "far")[int(rng.integers(2))]
     column = column_of(split, half)
-    for attempt in range(COMBINATIONS):
+    last = COMBINATIONS - 1 if axis is None else 0
+    for attempt in range(last + 1):
         columns = _moved_columns(splits, family, column, rng, axis)
         try:
             spec = family_definition(family).sample(splits.mixed(family, columns), rng)
             break
         except ValidityError:
-            if attempt == COMBINATIONS - 1:
+            if attempt == last:
                 raise
     name = split if split != "held_out" else f"held_out_{half}"
     return spec.revise(provenance=spec.provenance.model_copy(update={"split": name, "axes": tuple(columns)}))
