@@ -32,7 +32,7 @@ from coda_nodes.ros.quantities import (
 from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS, CONTROL_PERIOD
 from coda_nodes.world.errors import MessageError
 from coda_nodes.world.spec import EnvironmentSpec, ObjectSpec
-from coda_nodes.world.state import ObservationBatch
+from coda_nodes.world.state import ENTITY_SLOTS, ObservationBatch
 
 Array = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ def observation_to_message(
 
 
 def observation_from_message(message: Observation, joint_names: Sequence[str]) -> ObservationBatch:
-    """Batch of one scene with as many slots as the message has objects.
+    """Batch of one scene with ENTITY_SLOTS slots, or as many as the message has objects where those are more.
 
     Raises:
         MessageError: a joint is missing, an object is named twice, a number is not finite, a rotation is not
@@ -141,22 +141,26 @@ def entities_from_message(message: ObjectStateArray) -> dict[str, Any]:
     if len(set(names)) != len(names):
         raise MessageError(f"an object is named twice: {', '.join(names)}")
     poses = [pose_from_message(item.pose, item.name) for item in objects]
-    column = lambda rows, width: np.array(rows, dtype=np.float64).reshape(1, len(objects), width)  # noqa: E731
+    sizes = [vector_from_message(item.size, f"{item.name}.size") for item in objects]
+    values = [[number(item.joint_value, f"{item.name}.joint_value")] for item in objects]
+    ranges = [finite(item.joint_range, f"{item.name}.joint_range") for item in objects]
     return {
-        "entity_position_base": column([p for p, _ in poses], 3),
-        "entity_quaternion_xyzw": column([q for _, q in poses], 4),
-        "entity_half_extents": column(
-            [vector_from_message(item.size, f"{item.name}.size") for item in objects], 3
-        ),
-        "entity_joint_value": column(
-            [number(item.joint_value, f"{item.name}.joint_value") for item in objects], 1
-        )[..., 0],
-        "entity_joint_range": column(
-            [finite(item.joint_range, f"{item.name}.joint_range") for item in objects], 2
-        ),
-        "present": np.ones((1, len(objects)), dtype=bool),
+        "entity_position_base": _slots([position for position, _ in poses], 3),
+        "entity_quaternion_xyzw": _slots([quaternion for _, quaternion in poses], 4),
+        "entity_half_extents": _slots(sizes, 3),
+        "entity_joint_value": _slots(values, 1)[..., 0],
+        "entity_joint_range": _slots(ranges, 2),
+        "present": _slots([[1.0]] * len(objects), 1)[..., 0] > 0,
         "entity_names": (names,),
     }
+
+
+def _slots(rows: Sequence[Any], width: int) -> Array:
+    """Rows of the objects, then zeros for the slots that are left. Shape (1, K, width)."""
+    filled = np.zeros((1, max(ENTITY_SLOTS, len(rows)), width))
+    if rows:
+        filled[0, : len(rows)] = rows
+    return filled
 
 
 @dataclass(frozen=True)

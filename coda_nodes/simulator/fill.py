@@ -9,7 +9,6 @@ import mujoco
 import numpy as np
 
 from coda_nodes.simulator.scene import (
-    ENTITY_SLOTS,
     MOVABLE_BITS,
     ROLLING,
     TORSION,
@@ -21,6 +20,7 @@ from coda_nodes.world.colors import rgba
 from coda_nodes.world.errors import SimulationError
 from coda_nodes.world.fixtures import Part, bin_parts, drawer_parts, knob_parts, slot_parts
 from coda_nodes.world.spec import EnvironmentSpec, FixtureSpec, ObjectSpec
+from coda_nodes.world.state import ENTITY_SLOTS
 
 MODEL_FIELDS = (
     "body_pos",

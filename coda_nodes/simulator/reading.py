@@ -8,10 +8,10 @@ import numpy as np
 from mujoco.batch import Batch
 from numpy.typing import NDArray
 
-from coda_nodes.simulator.scene import ENTITY_SLOTS, SceneModel
+from coda_nodes.simulator.scene import SceneModel
 from coda_nodes.world.geometry import quaternion_multiply, rotation_matrices
 from coda_nodes.world.spec import EnvironmentSpec
-from coda_nodes.world.state import SceneState
+from coda_nodes.world.state import ENTITY_SLOTS, SceneState
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int_]

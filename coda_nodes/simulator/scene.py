@@ -21,9 +21,6 @@ SUBSTEPS = 12
 """Physics steps per control step."""
 TIMESTEP = CONTROL_PERIOD / SUBSTEPS
 """[s]"""
-ENTITY_SLOTS = 8
-"""Entity slots K of every scene state, equal for all families, so that episodes of different families can be
-joined."""
 WORLD_BIT, MOVABLE_BIT, ROBOT_BIT = 1, 2, 4
 MOVABLE_BITS = (WORLD_BIT | MOVABLE_BIT, MOVABLE_BIT | ROBOT_BIT)
 """contype and conaffinity of a movable object: meets the world, its like, and the robot."""

@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+ENTITY_SLOTS = 8
+"""Entity slots K of every scene state and of observations read from messages, equal for all families: episodes can
+be joined, and a network gives the same bits for the same scene."""
 Mask = NDArray[np.bool_]
 
 

@@ -15,7 +15,7 @@ from rclpy.serialization import deserialize_message, serialize_message
 from coda_nodes.ros import arm_messages, converters, images, quantities
 from coda_nodes.world.errors import MessageError
 from coda_nodes.world.spec import FRONT_CAMERA
-from coda_nodes.world.state import ObservationBatch
+from coda_nodes.world.state import ENTITY_SLOTS, ObservationBatch
 
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
 finite = st.floats(-1e6, 1e6, allow_nan=False)
@@ -67,12 +67,13 @@ def test_observation_round_trip_is_exact(seed: int) -> None:
     for name in ("joint_positions", "gripper_opening", "tool_position_base"):
         assert np.array_equal(getattr(back, name)[0], getattr(batch, name)[0]), name
     for name in ("entity_position_base", "entity_half_extents", "entity_joint_value", "entity_joint_range"):
-        assert np.array_equal(getattr(back, name)[0], getattr(batch, name)[0, :3]), name
-    assert np.array_equal(back.entity_quaternion_xyzw[0], batch.entity_quaternion_xyzw[0, :3])
+        assert np.array_equal(getattr(back, name)[0, :3], getattr(batch, name)[0, :3]), name
+        assert not getattr(back, name)[0, 3:].any(), name
+    assert np.array_equal(back.entity_quaternion_xyzw[0, :3], batch.entity_quaternion_xyzw[0, :3])
     assert np.array_equal(back.tool_quaternion_xyzw[0], batch.tool_quaternion_xyzw[0])
     assert back.entity_names == (batch.entity_names[0],)
     assert back.instructions == (batch.instructions[0],)
-    assert back.present.all() and back.present.shape == (1, 3)
+    assert back.present[0].tolist() == [True] * 3 + [False] * (ENTITY_SLOTS - 3)
 
 
 def test_observation_of_a_scene_that_is_not_the_first() -> None:
@@ -80,7 +81,7 @@ def test_observation_of_a_scene_that_is_not_the_first() -> None:
     labels = LABELS + (("box", "distractor"),) * 2
     message = converters.observation_to_message(batch, labels, JOINTS, 0.0, step=0, scene=1)
     back = converters.observation_from_message(message, JOINTS)
-    assert np.array_equal(back.entity_position_base[0], batch.entity_position_base[1])
+    assert np.array_equal(back.entity_position_base[0, :5], batch.entity_position_base[1])
     assert back.instructions == ("push it",)
     assert [item.role for item in message.objects.objects][-1] == "distractor"
 

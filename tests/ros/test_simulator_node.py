@@ -87,7 +87,8 @@ def assert_same(message, state) -> None:
     for name in OBSERVED:
         assert np.array_equal(getattr(seen, name), getattr(state, name)), name
     for name in OF_ENTITIES:
-        assert np.array_equal(getattr(seen, name), getattr(state, name)[:, :count]), name
+        assert np.array_equal(getattr(seen, name)[:, :count], getattr(state, name)[:, :count]), name
+    assert np.array_equal(seen.present, state.present)
     assert seen.entity_names == state.entity_names
     assert seen.instructions == state.instructions
 
