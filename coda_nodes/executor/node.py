@@ -178,7 +178,7 @@ class LockstepArm:
     def begin(self, instruction: str) -> None:
         """A task begins: the first observation is one that was sent after this call."""
         self._instruction, self._steps = instruction, 0
-        self._listener.wait_fresh(self._node.settings.state_timeout)
+        self._listener.wait_fresh(self._node.settings.state_timeout, instruction)
         observation, at = self._listener.observe(instruction, self._node.settings.stale_after)
         self._seen = Seen(observation, at)
 
@@ -221,7 +221,7 @@ class TrajectoryArm:
     def begin(self, instruction: str) -> None:
         """A task begins. Raises NodeError when time, joint states or objects are missing."""
         self._instruction, self._ended, self._success = instruction, "", False
-        self._listener.wait_fresh(self._node.settings.state_timeout)
+        self._listener.wait_fresh(self._node.settings.state_timeout, instruction)
 
     def observe(self) -> Seen:
         """What the topics say now. Raises NodeError when the arm is silent."""

@@ -49,17 +49,22 @@ class StateListener:
     def _on_instruction(self, message: String) -> None:
         self._instruction = message.data
 
-    def wait_fresh(self, timeout: float) -> None:
-        """Wait for time, and for a joint state and objects that arrive after this call.
+    def wait_fresh(self, timeout: float, instruction: str) -> None:
+        """Wait for time, for a joint state and objects that arrive after this call, and for an instruction
+        where ``instruction`` is empty.
 
         Raises:
             NodeError: after ``timeout`` [s]; names what is missing: a clock that stands at 0, a topic.
         """
         begun = time.monotonic()
-        while missing := self._missing(begun):
+        while missing := self._missing(begun) or self._speechless(instruction):
             if time.monotonic() > begun + timeout:
                 raise NodeError(f"after {timeout:g} s: {missing}")
             time.sleep(0.01)
+
+    def _speechless(self, instruction: str) -> str:
+        known = instruction or self._instruction
+        return "" if known else f"no instruction: none with the task, none on {names.INSTRUCTION}"
 
     def _missing(self, since: float) -> str:
         if clock_stuck(self._node):
