@@ -10,9 +10,9 @@ from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.programs import BaseDistribution, GenerationProgram
 from coda_nodes.world.splits import load_splits
 
-EXPLORATION_SHARE = 0.4
+EXPLORATION_SHARE = 0.5
 """Part of a round's environments that look for new failures; all of them while no program is validated."""
-COMPOSITIONS = 4
+COMPOSITIONS = 8
 """Exploration programs per family and round that move several axes at once."""
 
 
