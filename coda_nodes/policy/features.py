@@ -19,7 +19,7 @@ from coda_nodes.world.errors import CheckpointError
 from coda_nodes.world.spec import EnvironmentSpec
 from coda_nodes.world.state import ObservationBatch
 
-OBSERVATION_LAYOUT = "entities relative to tool and partner, v2"
+OBSERVATION_LAYOUT = "entities relative to tool and partner, v3"
 """Stored in every checkpoint; changes whenever a feature is added, removed or redefined."""
 SCALES = (0.02, 0.08, 0.3)
 """Lengths [m] at which ``tanh`` of a relative position is given."""
@@ -27,7 +27,7 @@ MAX_MENTIONS = 8
 """Mentions that are told apart by their number; later ones count as the last of these."""
 ROLE_TEXTS = 4
 """Sentences that tell the role of an entity, see ``Features.role``."""
-PARTNER_SIZE = 1 + 3 + 3 * len(SCALES) + 2 + 4
+PARTNER_SIZE = 1 + 2 + 4
 """Numbers that tell where a partner is, see ``partner_features``."""
 PARTNERS = 2
 ENTITY_SIZE = PARTNERS * PARTNER_SIZE + 3 + 3 * len(SCALES) + 4 + 6 + 6 + 3 + 4
@@ -210,22 +210,20 @@ def entity_features(observation: ObservationBatch) -> Floats:
 
 
 def partner_features(observation: ObservationBatch, partners: Indices) -> Floats:
-    """Where the partners of each entity are (n, K, 2): whether there is one; offset to it plain and by scale;
-    unit direction to it in the plane; where the tool is along and across that direction, seen from the
-    entity, plain and by the smallest scale. Shape (n, K, 2 * PARTNER_SIZE)."""
-    position, tool = observation.entity_position_base, observation.tool_position_base[:, None, :2]
+    """Where the partners of each entity are (n, K, 2): whether there is one; unit direction to it in the
+    plane; where the tool is along and across that direction [m], seen from the entity, plain and by the
+    smallest scale. Shape (n, K, 2 * PARTNER_SIZE)."""
+    position, tool = observation.entity_position_base[..., :2], observation.tool_position_base[:, None, :2]
     columns = []
     for slot in np.moveaxis(partners, -1, 0):
         has = (slot >= 0)[..., None]
-        offset = np.where(
-            has, np.take_along_axis(position, np.maximum(slot, 0)[..., None], axis=1) - position, 0
-        )
-        way = offset[..., :2] / np.maximum(np.linalg.norm(offset[..., :2], axis=-1, keepdims=True), 1e-3)
-        hand = tool - position[..., :2]
+        other = np.take_along_axis(position, np.maximum(slot, 0)[..., None], axis=1)
+        offset = np.where(has, other - position, 0.0)
+        way = offset / np.maximum(np.linalg.norm(offset, axis=-1, keepdims=True), 1e-3)
+        hand = tool - position
         along = (hand * way).sum(-1, keepdims=True)
         across = hand[..., 1:] * way[..., :1] - hand[..., :1] * way[..., 1:]
-        columns += [has, offset, *(np.tanh(offset / scale) for scale in SCALES), way]
-        columns += [along, across, np.tanh(along / SCALES[0]), np.tanh(across / SCALES[0])]
+        columns += [has, way, along, across, np.tanh(along / SCALES[0]), np.tanh(across / SCALES[0])]
     return np.concatenate(columns, axis=-1).astype(np.float32)
 
 

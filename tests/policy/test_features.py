@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from coda_nodes.policy.features import (
     ENTITY_SIZE,
+    PARTNER_SIZE,
     FeatureEncoder,
     entity_features,
     partner_features,
@@ -60,10 +61,8 @@ def test_tool_behind_an_entity_seen_from_its_partner(observation):
     partners = np.full((observation.n, 6, 2), -1)
     partners[:, 0, 0] = 1
     numbers = partner_features(scene, partners)[0]
-    assert np.allclose(numbers[0, :4], [1, 0, 0.3, 0], atol=1e-6) and np.allclose(
-        numbers[0, 13:17], [0, 1, -0.05, 0.02]
-    )
-    assert not numbers[1:].any() and not numbers[0, 19:].any()
+    assert np.allclose(numbers[0, :5], [1, 0, 1, -0.05, 0.02], atol=1e-6)
+    assert not numbers[1:].any() and not numbers[0, PARTNER_SIZE:].any()
 
 
 def test_quarter_turn_of_a_square_keeps_its_symmetric_yaw():
