@@ -77,15 +77,16 @@ class ExecutorNode(NodeParts[ExecutorSettings], LifecycleNode):
             if self.settings.mode == "lockstep"
             else TrajectoryArm(self, self._listener)
         )
-        self.serve_action(ExecuteTask, names.EXECUTE_TASK, self._execute)
         qos.subscription(self, Bool, names.EMERGENCY_STOP, self._on_stop, qos.EVENTS)
-        self._started = time.monotonic()
         self.create_timer(1.0, self._watch_clock, clock=Clock(clock_type=ClockType.STEADY_TIME))
         if self.settings.autostart:
             self.trigger_configure()
             if self._error is not None:
                 raise self._error
             self.trigger_activate()
+        # offered last: nobody answers goals while the checkpoint is loaded
+        self.serve_action(ExecuteTask, names.EXECUTE_TASK, self._execute)
+        self._started = time.monotonic()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load the checkpoint."""

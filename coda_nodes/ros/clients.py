@@ -17,7 +17,7 @@ from unique_identifier_msgs.msg import UUID
 from coda_nodes.ros.qos import EVENTS
 from coda_nodes.world.errors import NodeError
 
-ACCEPT_TIME = 10.0
+ACCEPT_TIME = 30.0
 """Time in which a server has to accept a goal [s]."""
 _QUIET = 0.1
 """Silence after the result of a goal that is taken for the end of its feedback [s]."""
