@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 Similarity = Callable[[Sequence[str], Sequence[str]], NDArray[np.float32]]
 
@@ -146,13 +145,12 @@ def _paraphrased(
 ) -> list[Mention]:
     """Best one-to-one assignment of distinct phrases to names that were not written out."""
     words = list(dict.fromkeys(text[a:b] for a, b in phrases))
-    table = similarity(words, [names[i] for i in left])
-    rows, columns = linear_sum_assignment(-table)
-    entity = {
-        words[r]: (left[c], float(table[r, c]))
-        for r, c in zip(rows, columns, strict=True)
-        if table[r, c] >= MIN_SIMILARITY
-    }
+    table = np.array(similarity(words, [names[i] for i in left]))
+    entity: dict[str, tuple[int, float]] = {}
+    while table.size and table.max() >= MIN_SIMILARITY:  # a handful of phrases: the best pair first
+        row, column = np.unravel_index(int(table.argmax()), table.shape)
+        entity[words[row]] = (left[column], float(table[row, column]))
+        table[row, :], table[:, column] = -1.0, -1.0
     return [Mention(a, b, *entity[text[a:b]]) for a, b in phrases if text[a:b] in entity]
 
 
