@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +23,7 @@ KINDS = ("throughput", "coevolution", "libero-pro")
 class Options:
     """Measure the speed of simulation, inference, wire and rollouts on this machine."""
 
-    checkpoint: Optional[Path] = None
+    checkpoint: Path | None = None
     """Checkpoint that is timed; without one, an untrained network of the default size."""
     out: Path = Path("benchmarks/results/throughput.json")
     """Result file."""

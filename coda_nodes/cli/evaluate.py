@@ -61,7 +61,8 @@ def run(words: Sequence[str]) -> int:
         ended = roll_out(specs, actor, root, options.workers, options.seed, "evaluating")
     groups = grouped(specs, ended)
     invalid = sum(summary.outcome == "invalid" for summary in ended)
-    Console().print(groups_table(f"Success of {options.checkpoint or 'the expert'} on {len(specs)} environments", groups, invalid))
+    title = f"Success of {options.checkpoint or 'the expert'} on {len(specs)} environments"
+    Console().print(groups_table(title, groups, invalid))
     if options.out:
         document = {"actor": actor, "seed": options.seed, "invalid": invalid,
                     "groups": {name: group.model_dump() for name, group in groups.items()}}

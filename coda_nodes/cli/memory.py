@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 import tyro
 from rich.console import Console
@@ -27,9 +26,9 @@ class ShowOptions:
 
     run: tyro.conf.Positional[Path]
     """Folder of the run."""
-    kind: Optional[str] = None
+    kind: str | None = None
     """environment, program, diagnosis, validation or progress; without it, the number of each."""
-    family: Optional[str] = None
+    family: str | None = None
     """Only records of this family."""
     n: int = 20
     """Records shown at most."""

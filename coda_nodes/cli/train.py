@@ -122,5 +122,6 @@ def _finish(root: ArtifactRoot, console: Console) -> None:
     console.print(summary_table(summary))
     if summary.held_out_difference:
         mean, low, high = (100 * value for value in summary.held_out_difference)
-        console.print(f"held-out success changed by {mean:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})", highlight=False)
+        interval = f"(95 % interval {low:+.1f} to {high:+.1f})"
+        console.print(f"held-out success changed by {mean:+.1f} points {interval}", highlight=False)
     console.print(f"summary: {root.path / 'summary.json'}\nreport:  {write_report(root)}", highlight=False)

@@ -25,7 +25,8 @@ def imitate(loop: Loop) -> LoopState:
     train = loop.step("train", lambda: measure(loop, scenes["train"], trained["checkpoint"]))
     state = LoopState(
         checkpoint=trained["checkpoint"], first_checkpoint=trained["checkpoint"],
-        dataset=[Lesson(key, 1.0, family, TRAIN_SPLIT) for key, family in shown["episodes"]], dev=_counts(loop, dev), train=_counts(loop, train),
+        dataset=[Lesson(key, 1.0, family, TRAIN_SPLIT) for key, family in shown["episodes"]],
+        dev=_counts(loop, dev), train=_counts(loop, train),
         train_outcomes=[item["outcome"] for item in train], scenes=scenes,
     )
     loop.write_round(_record(loop, state, shown))

@@ -51,7 +51,8 @@ def run_round(loop: Loop, state: LoopState, number: int) -> LoopState:
     rehearsal = loop.step("rehearsal", lambda: _rehearse(loop, state, candidate))
     decision = _decide(loop, state, train, rehearsal)
     replayed = summaries(loop.step("replay", lambda: _replay(loop, found, candidate)))
-    return _close(loop, grown, found, promoted, dict(Counter(item.family for item in taught)), candidate, decision, train, replayed)
+    per_family = Counter(lesson.family for lesson in taught)
+    return _close(loop, grown, found, promoted, per_family, candidate, decision, train, replayed)
 
 
 def _supervise(loop: Loop, state: LoopState, found: Found) -> list[Lesson]:

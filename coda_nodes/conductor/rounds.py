@@ -66,7 +66,7 @@ def _plan(loop: Loop, state: LoopState) -> list[tuple[dict[str, Any], int]]:
 
 
 def _generate(loop: Loop, plan: Sequence[tuple[GenerationProgram, int]]) -> dict[str, Any]:
-    programs, numbers = zip(*plan)
+    programs, numbers = zip(*plan, strict=True)
     made = loop.ports.generate(programs, numbers, loop.seed("generation"))
     return {"specs": keep(loop.root, made.specs), "rejections": made.rejections}
 

@@ -75,7 +75,8 @@ def summarise(loop: Loop, state: LoopState) -> Summary:
     }
     return Summary(
         regime=loop.config.regime, critic=loop.config.critic, seed=loop.config.seed, families=families,
-        budget=BudgetRecord(**loop.budget.record()), diagnoses=state.diagnoses, programs=len(state.programs), rounds=loop.config.rounds,
+        budget=BudgetRecord(**loop.budget.record()), diagnoses=state.diagnoses, programs=len(state.programs),
+        rounds=loop.config.rounds,
         seconds=round(sum(sum(record.seconds.values()) for record in records), 1),
         checkpoints={"before": state.first_checkpoint, "after": state.checkpoint}, versions=software_versions(),
     )

@@ -64,7 +64,8 @@ def solvable_scenes(
     for family in families:
         good = [spec for spec, ok in zip(candidates, solved, strict=True) if ok and spec.family == family]
         if len(good) < count:
-            log.warning("%s, %s: the expert solves %d of %d candidates, %d scenes wanted", family, split, len(good), wanted, count)
+            words = "%s, %s: the expert solves %d of %d candidates, %d scenes wanted"
+            log.warning(words, family, split, len(good), wanted, count)
         chosen += good[:count]
     return chosen
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from coda_nodes.world.records import BudgetRecord, Count, RoundRecord, Summary  # noqa: E402
-from coda_nodes.world.statistics import wilson  # noqa: E402
+from coda_nodes.world.records import BudgetRecord, Count, RoundRecord, Summary
+from coda_nodes.world.statistics import wilson
 
 COLORS = ("#2563eb", "#d97706", "#059669", "#9333ea", "#dc2626", "#0891b2")
 BEFORE, AFTER = "#94a3b8", "#2563eb"
@@ -31,7 +31,7 @@ def success_curves(rounds: Sequence[RoundRecord]) -> str:
     figure = Figure(figsize=(7.2, 3.4))
     axes = figure.subplots()
     families = list(rounds[0].families) if rounds else []
-    for name, color in zip(families, COLORS):
+    for name, color in zip(families, COLORS, strict=False):
         known = [record for record in rounds if name in record.families]
         _curve(axes, [r.round for r in known], [r.families[name].dev_after for r in known], name, color)
     axes.set(xlabel="round (0 is imitation alone)", ylabel="success on dev [%]", ylim=(-2, 102))
@@ -43,7 +43,7 @@ def success_curves(rounds: Sequence[RoundRecord]) -> str:
 
 
 def _curve(axes: Axes, numbers: list[int], counts: list[Count], label: str, color: str) -> None:
-    measured = [(number, count) for number, count in zip(numbers, counts) if count.episodes]
+    measured = [(number, count) for number, count in zip(numbers, counts, strict=True) if count.episodes]
     if not measured:
         return
     xs = [number for number, _ in measured]
@@ -69,13 +69,13 @@ def before_after(summary: Summary) -> str:
 
 
 def _bars(axes: Axes, xs: list[float], counts: Sequence[Count | None], color: str, label: str) -> None:
-    pairs = [(x, count) for x, count in zip(xs, counts) if count and count.episodes]
+    pairs = [(x, count) for x, count in zip(xs, counts, strict=True) if count and count.episodes]
     if not pairs:
         return
     rates = [100 * count.rate for _, count in pairs]
     spans = [wilson(count.successes, count.episodes) for _, count in pairs]
-    errors = [[rate - 100 * span.low for rate, span in zip(rates, spans)],
-              [100 * span.high - rate for rate, span in zip(rates, spans)]]
+    errors = [[rate - 100 * span.low for rate, span in zip(rates, spans, strict=True)],
+              [100 * span.high - rate for rate, span in zip(rates, spans, strict=True)]]
     axes.bar([x for x, _ in pairs], rates, 0.36, color=color, label=label, yerr=[[max(0.0, e) for e in row] for row in errors],
              error_kw={"elinewidth": 1, "capsize": 3, "ecolor": "#334155"})
 

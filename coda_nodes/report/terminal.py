@@ -28,7 +28,7 @@ def duration(seconds: float) -> str:
     """``3:05`` from seconds; ``?`` while unknown (negative)."""
     if seconds < 0:
         return "?"
-    minutes, rest = divmod(int(round(seconds)), 60)
+    minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02d}"
 
 
@@ -100,7 +100,7 @@ def summary_table(summary: Summary) -> Table:
     total = [zero, zero, zero, zero]
     for name, family in summary.families.items():
         cells = [family.dev_before, family.dev_after, family.held_out_before or zero, family.held_out_after or zero]
-        total = [so_far.plus(cell) for so_far, cell in zip(total, cells)]
+        total = [so_far.plus(cell) for so_far, cell in zip(total, cells, strict=True)]
         table.add_row(name, *map(percent, cells))
     table.add_section()
     table.add_row("all", *map(percent, total), style="bold")

@@ -50,7 +50,7 @@ def test_the_run_was_cut_inside_the_round(finished):
 
 
 def test_the_summary_holds_the_agreed_keys(finished):
-    root, summary, _, _ = finished
+    root, _, _, _ = finished
     written = json.loads((root.path / "summary.json").read_text())
     assert {"regime", "critic", "families", "budget", "diagnoses", "programs", "seconds"} <= set(written)
     assert set(written["budget"]) >= {"environments", "control_steps"}

@@ -30,7 +30,8 @@ def family_record(number: int) -> FamilyRecord:
     return FamilyRecord(
         family="stack", dev_before=Count(successes=3, episodes=20) if number else NOTHING,
         dev_after=Count(successes=3 + 4 * number, episodes=20), train_before=NOTHING, train_after=NOTHING,
-        rollouts=Count(successes=5, episodes=20), diagnoses=DiagnosisCounts(made=15, validated=1), text="15 failures <b>diagnosed</b>",
+        rollouts=Count(successes=5, episodes=20), diagnoses=DiagnosisCounts(made=15, validated=1),
+        text="15 failures <b>diagnosed</b>",
     )
 
 
