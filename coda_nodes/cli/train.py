@@ -15,6 +15,7 @@ from rich.console import Console
 
 from coda_nodes.cli.options import parse, with_help
 from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.conductor.run import refuse_missing
 from coda_nodes.report.terminal import RunView, summary_table
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.config import from_mapping
@@ -63,13 +64,7 @@ def _check(options: Options, config: TrainConfig) -> None:
     """Refuse what this version cannot do before anything is started."""
     if options.simulator != "mujoco":
         raise NotAvailableError(f"--simulator {options.simulator}: only the embedded simulator (mujoco) is part of this version")
-    if config.critic != "state":
-        raise NotAvailableError(f"--critic {config.critic}: only the state critic is part of this version")
-    if config.regime == "no_expert" and config.rounds:
-        raise NotAvailableError(
-            "--regime no_expert: learning from own rollouts is not part of this version; use --regime expert, "
-            "or --rounds 0 for imitation alone"
-        )
+    refuse_missing(config)
 
 
 def _prepare(options: Options) -> ArtifactRoot:

@@ -15,7 +15,7 @@ from coda_nodes.conductor.ports import Ports, Report
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.config import from_mapping
-from coda_nodes.world.errors import ConfigError
+from coda_nodes.world.errors import ConfigError, NotAvailableError
 from coda_nodes.world.records import BudgetRecord, FamilySummary, RoundRecord, Summary
 
 GROWS = ("rounds", "workers")
@@ -27,8 +27,10 @@ def run(config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -
 
     Raises:
         ConfigError: the folder holds a run with another configuration (the message names the first difference).
+        NotAvailableError: the configuration asks for a part that this version has not.
         CodaError: a node failed; what is finished stays, and the same call continues from there.
     """
+    refuse_missing(config)
     claim(root, config)
     loop = Loop(config, ports, root, report)
     state = imitate(loop)
@@ -38,6 +40,19 @@ def run(config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -
     write_atomic(root.path / "summary.json", summary.model_dump_json(indent=1).encode())
     report({"event": "done", "round": loop.round, "text": f"finished {config.rounds} rounds"})
     return summary
+
+
+def refuse_missing(config: TrainConfig) -> None:
+    """Raise NotAvailableError for what a configuration may name but this version cannot do, before anything runs."""
+    if config.critic != "state":
+        raise NotAvailableError(f"critic {config.critic}: only the state critic is part of this version")
+    if config.regime == "no_expert" and config.rounds:
+        raise NotAvailableError(
+            "regime no_expert: learning from own rollouts is not part of this version; use regime expert, "
+            "or 0 rounds for imitation alone"
+        )
+    if config.bags_per_round:
+        raise NotAvailableError("bags_per_round: writing rosbags of failures is not part of this version; leave it at 0")
 
 
 def claim(root: ArtifactRoot, config: TrainConfig) -> None:
