@@ -12,8 +12,11 @@ from PIL import Image
 
 from coda_nodes.simulator.schematic import Painter
 from coda_nodes.world.episode import Episode
+from coda_nodes.world.spec import CameraSpec
 
 WIDTH, HEIGHT = 240, 180
+CAMERA = CameraSpec(name="film", position=(1.12, 0.32, 0.64), look_at=(0.48, 0.0, 0.11), fov_y=40.0)
+"""Films are for people: one near camera for all scenes, whatever camera the policy or a critic has."""
 MOST_FRAMES = 16
 
 
@@ -32,7 +35,8 @@ def film_of(path: Path, painter: Painter) -> Film:
         ArtifactError: the episode is missing or damaged.
     """
     episode = Episode.load(path)
-    frames = [painter.paint(episode.spec, episode.states, row) for row in key_indices(episode.states.n)]
+    spec = episode.spec.revise(cameras=(CAMERA,))
+    frames = [painter.paint(spec, episode.states, row) for row in key_indices(episode.states.n)]
     return Film(animate(frames), painter.backend == "schematic")
 
 

@@ -34,6 +34,12 @@ class Exhibit:
     solved: Film | None
     program: ProgramRecord | None
 
+    @property
+    def sentence(self) -> str:
+        """What the critic says in words: the text line of the diagnosis."""
+        lines = self.failure.diagnosis.splitlines()
+        return next((line.removeprefix("text: ") for line in lines if line.startswith("text: ")), "")
+
 
 def read_rounds(root: ArtifactRoot) -> list[RoundRecord]:
     """Read the records of the finished rounds, in order. Raises ArtifactError when one is damaged."""
@@ -65,7 +71,8 @@ def write_report(root: ArtifactRoot, gallery: int = GALLERY_LIMIT) -> Path:
         raise ArtifactError(f"{root.path} holds no finished round (expected rounds/0.json); nothing to report")
     summary = read_summary(root)
     page = _template().render(
-        rounds=rounds, summary=summary, last=rounds[-1], programs=_lives(rounds), exhibits=_exhibits(root, rounds, gallery),
+        rounds=rounds, summary=summary, last=rounds[-1], programs=_lives(rounds, exploration=False),
+        exploration=_lives(rounds, exploration=True), exhibits=_exhibits(root, rounds, gallery),
         curves=plots.success_curves(rounds), bars=plots.before_after(summary) if summary else "",
         budget=plots.budget_bars(rounds[-1].budget), percent=percent, duration=duration, name=root.path.resolve().name,
     )
@@ -79,13 +86,14 @@ def _template():
     return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(source)
 
 
-def _lives(rounds: Sequence[RoundRecord]) -> list[list[tuple[int, ProgramRecord]]]:
-    """Group the records of each program over the rounds, validated programs first."""
+def _lives(rounds: Sequence[RoundRecord], exploration: bool) -> list[list[tuple[int, ProgramRecord]]]:
+    """Records of each program over the rounds, in the order of their birth: exploration programs, or all others."""
     lives: dict[str, list[tuple[int, ProgramRecord]]] = {}
     for record in rounds:
         for program in record.programs:
-            lives.setdefault(program.program_id, []).append((record.round, program))
-    return sorted(lives.values(), key=lambda life: (life[0][1].state == "exploration", life[0][0], life[0][1].family))
+            if (program.state == "exploration") == exploration:
+                lives.setdefault(program.program_id, []).append((record.round, program))
+    return sorted(lives.values(), key=lambda life: (life[0][0], life[0][1].family))
 
 
 def _exhibits(root: ArtifactRoot, rounds: Sequence[RoundRecord], limit: int) -> list[Exhibit]:
