@@ -41,12 +41,19 @@ def _running(nodes: Sequence[NodeProcess], root: Path) -> Iterator[tuple[NodeGro
 
 
 @contextmanager
-def lockstep_rate(root: Path, spec: EnvironmentSpec, chunks: Sequence[np.ndarray]) -> Iterator[Callable[[], float]]:
-    """Start the simulator node; give a function that runs the chunks and returns chunks per second."""
+def simulator_client(root: Path) -> Iterator[LockstepClient]:
+    """Start the simulator node in a domain of its own; give a lockstep client of it."""
     nodes = [node for node in describe_graph("train", GraphConfig(artifact_root=str(root))) if node.name == "simulator"]
     with _running(nodes, root) as (_, node):
         client = LockstepClient(node)
         client.wait(START_TIME)
+        yield client
+
+
+@contextmanager
+def lockstep_rate(root: Path, spec: EnvironmentSpec, chunks: Sequence[np.ndarray]) -> Iterator[Callable[[], float]]:
+    """Start the simulator node; give a function that runs the chunks and returns chunks per second."""
+    with simulator_client(root) as client:
 
         def rate() -> float:
             client.reset(spec)
