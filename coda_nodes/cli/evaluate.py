@@ -15,8 +15,10 @@ from coda_nodes.cli.held_out import evaluate_run
 from coda_nodes.cli.measuring import grouped, groups_table, roll_out, stage_checkpoint
 from coda_nodes.cli.options import parse
 from coda_nodes.conductor.scenes import draw_valid
+from coda_nodes.generator.validity import require_valid
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
-from coda_nodes.world.errors import ConfigError
+from coda_nodes.world.errors import ConfigError, ValidityError
+from coda_nodes.world.robots import robot
 from coda_nodes.world.spec import FAMILIES, EnvironmentSpec, read_specs
 
 
@@ -72,6 +74,18 @@ def run(words: Sequence[str]) -> int:
 
 def _environments(options: Options) -> list[EnvironmentSpec]:
     if options.environments:
-        return read_specs(options.environments)
+        specs = read_specs(options.environments)
+        _refuse_unusable(options.environments, specs)
+        return specs
     rng = np.random.default_rng(options.seed)
     return [spec for family in options.family for spec in draw_valid(family, options.split, options.n, rng)]
+
+
+def _refuse_unusable(path: Path, specs: Sequence[EnvironmentSpec]) -> None:
+    """Raise ValidityError naming the first environment that has an unknown robot, is out of reach or solved at the start."""
+    for number, spec in enumerate(specs, start=1):
+        try:
+            robot(spec.robot)
+            require_valid(spec)
+        except (ConfigError, ValidityError) as error:
+            raise ValidityError(f"{path}, environment {number}: {error}") from error

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 
 from coda_nodes.world.errors import CodaError, NotAvailableError, unknown
 
@@ -38,18 +39,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _usage(Console())
         return 0
     if words[0] not in VERBS:
-        errors.print(f"[red]error:[/red] {unknown('verb', words[0], VERBS)}", highlight=False)
+        _tell(errors, unknown("verb", words[0], VERBS))
         return 2
     try:
         return _verb(words[0])(words[1:]) or 0
     except CodaError as error:
         if debug:
             raise
-        errors.print(f"[red]error:[/red] {error}", highlight=False, markup=True)
+        _tell(errors, str(error))
         return 2 if isinstance(error, NotAvailableError) else 1
+    except OSError as error:
+        if debug:
+            raise
+        _tell(errors, f"{error.filename or 'operating system'}: {error.strerror or error}")
+        return 1
     except KeyboardInterrupt:
         errors.print("interrupted; the same command continues from the last finished step")
         return 130
+
+
+def _tell(console: Console, sentence: str) -> None:
+    """Print an error; what stands in brackets in it is text, not markup."""
+    console.print(f"[red]error:[/red] {escape(sentence)}", highlight=False)
 
 
 def _verb(name: str):

@@ -16,6 +16,7 @@ T = TypeVar("T")
 def parse(kind: type[T], words: Sequence[str], verb: str, description: str) -> T:
     """Read a dataclass of options from the command line. Ends the process with usage when words are wrong."""
     config = (tyro.conf.OmitArgPrefixes,)
+    description = description.replace("``", "`")
     return tyro.cli(kind, args=list(words), prog=f"coda {verb}", description=description, config=config)
 
 

@@ -34,7 +34,7 @@ def run(words: Sequence[str]) -> int:
         raise ConfigError(f"no result file (*.json) in {options.folder}")
     for path in paths:
         check(path)
-        Console().print(f"{path}: fits its schema", highlight=False)
+        Console(soft_wrap=True).print(f"{path}: fits its schema", highlight=False, markup=False)
     return 0
 
 

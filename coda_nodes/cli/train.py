@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,10 +21,13 @@ from coda_nodes.report.terminal import RunView, summary_table
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.config import from_mapping
 from coda_nodes.world.errors import ArtifactError, NotAvailableError
+from coda_nodes.world.locks import exclusive
 from coda_nodes.world.records import Summary
 
 LEAST_DISK = 500 * 2**20
 """Free disk that a run needs to begin [bytes]."""
+LOCK = ".lock"
+"""File in the run's folder that the process training there holds."""
 Settings = with_help(TrainConfig)
 
 
@@ -51,12 +55,12 @@ def run(words: Sequence[str]) -> int:
     options = parse(Options, words, "train", __doc__ or "")
     config = from_mapping(TrainConfig, asdict(options.settings))
     _check(options, config)
-    root = _prepare(options)
-    with RunView(console) as view:
-        _loop(options, config, root, view)
-    if config.held_out_environments:
-        _evaluate_final(root, config.workers)
-    _finish(root, console)
+    with _folder(options) as root:
+        with RunView(console) as view:
+            _loop(options, config, root, view)
+        if config.held_out_environments:
+            _evaluate_final(root, config.workers)
+        _finish(root, console)
     return 0
 
 
@@ -67,19 +71,39 @@ def _check(options: Options, config: TrainConfig) -> None:
     refuse_missing(config)
 
 
-def _prepare(options: Options) -> ArtifactRoot:
-    if options.fresh and options.out.exists():
-        if not (options.out / "config.json").exists():
-            raise ArtifactError(f"{options.out} is not the folder of a run (no config.json); nothing was deleted")
-        shutil.rmtree(options.out)
+@contextlib.contextmanager
+def _folder(options: Options) -> Iterator[ArtifactRoot]:
+    """The run's folder, made, checked and held by this process alone; with ``--fresh`` emptied.
+
+    Raises:
+        ArtifactError: another process trains there, the folder cannot be written, or the disk is nearly full.
+    """
+    out = options.out
+    if options.fresh and out.exists() and not (out / "config.json").exists():
+        raise ArtifactError(f"{out} is not the folder of a run (no config.json); nothing was deleted")
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(options.out).free
+        out.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(out).free
     except OSError as error:
-        raise ArtifactError(f"cannot create {options.out}: {error.strerror or error}") from error
+        raise ArtifactError(f"cannot create {out}: {error.strerror or error}") from error
     if free < LEAST_DISK:
-        raise ArtifactError(f"{options.out} has {free // 2**20} MB of disk left; a run needs {LEAST_DISK // 2**20} MB")
-    return ArtifactRoot(options.out.resolve())
+        raise ArtifactError(f"{out} has {free // 2**20} MB of disk left; a run needs {LEAST_DISK // 2**20} MB")
+    with exclusive(out / LOCK, f"another coda train is running in {out}; wait for it or choose another folder (--out)"):
+        if options.fresh:
+            _empty(out)
+        yield ArtifactRoot(out.resolve())
+
+
+def _empty(folder: Path) -> None:
+    """Delete everything in a run's folder but its lock."""
+    try:
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != LOCK:
+                path.unlink()
+    except OSError as error:
+        raise ArtifactError(f"cannot delete {error.filename}: {error.strerror}") from error
 
 
 def _loop(options: Options, config: TrainConfig, root: ArtifactRoot, view: RunView) -> None:

@@ -16,10 +16,16 @@ from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.config import from_mapping
 from coda_nodes.world.errors import ConfigError, NotAvailableError
+from coda_nodes.world.locks import exclusive
 from coda_nodes.world.records import BudgetRecord, FamilySummary, RoundRecord, Summary
+from coda_nodes.world.robots import robot
 
 GROWS = ("rounds", "workers")
 """Settings that may change when a run is continued."""
+LOCK = ".rounds.lock"
+"""File in the run's folder that the process running its rounds holds."""
+PREDECESSOR = 20.0
+"""How long to wait for the conductor of a killed run to end [s]."""
 
 
 def run(config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -> Summary:
@@ -28,22 +34,30 @@ def run(config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -
     Raises:
         ConfigError: the folder holds a run with another configuration (the message names the first difference).
         NotAvailableError: the configuration asks for a part that this version has not.
+        ArtifactError: another process runs rounds in the folder.
         CodaError: a node failed; what is finished stays, and the same call continues from there.
     """
     refuse_missing(config)
-    claim(root, config)
-    loop = Loop(config, ports, root, report)
+    with exclusive(root.path / LOCK, f"another process runs the rounds in {root.path}; wait for it to end", PREDECESSOR):
+        claim(root, config)
+        return _run_rounds(Loop(config, ports, root, report))
+
+
+def _run_rounds(loop: Loop) -> Summary:
     state = imitate(loop)
-    for number in range(1, config.rounds + 1):
+    for number in range(1, loop.config.rounds + 1):
         state = run_round(loop, state, number)
     summary = summarise(loop, state)
-    write_atomic(root.path / "summary.json", summary.model_dump_json(indent=1).encode())
-    report({"event": "done", "round": loop.round, "text": f"finished {config.rounds} rounds"})
+    write_atomic(loop.root.path / "summary.json", summary.model_dump_json(indent=1).encode())
+    loop.report({"event": "done", "round": loop.round, "text": f"finished {loop.config.rounds} rounds"})
     return summary
 
 
 def refuse_missing(config: TrainConfig) -> None:
-    """Raise NotAvailableError for what a configuration may name but this version cannot do, before anything runs."""
+    """Raise NotAvailableError for what a configuration may name but this version cannot do, before anything runs.
+
+    An unknown robot raises ConfigError.
+    """
     if config.critic != "state":
         raise NotAvailableError(f"critic {config.critic}: only the state critic is part of this version")
     if config.regime == "no_expert" and config.rounds:
@@ -51,6 +65,7 @@ def refuse_missing(config: TrainConfig) -> None:
             "regime no_expert: learning from own rollouts is not part of this version; use regime expert, "
             "or 0 rounds for imitation alone"
         )
+    robot(config.robot)
     if config.bags_per_round:
         raise NotAvailableError("bags_per_round: writing rosbags of failures is not part of this version; leave it at 0")
 

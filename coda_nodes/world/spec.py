@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from coda_nodes.world.artifacts import write_atomic
 from coda_nodes.world.errors import SpecError, unknown
 
 SCHEMA_VERSION = 1
@@ -291,12 +292,8 @@ def read_specs(path: Path | str) -> list[EnvironmentSpec]:
 
 
 def write_specs(path: Path | str, specs: Iterable[EnvironmentSpec]) -> None:
-    """Write specifications, one per line, by atomic rename."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text("".join(spec.to_json() + "\n" for spec in specs), encoding="utf-8")
-    partial.replace(path)
+    """Write specifications, one per line, by atomic rename. Raises ArtifactError when the disk refuses."""
+    write_atomic(Path(path), "".join(spec.to_json() + "\n" for spec in specs).encode())
 
 
 def specs_hash(specs: Sequence[EnvironmentSpec]) -> str:
