@@ -104,7 +104,7 @@ def test_time_limit_ends_cleanly(samples, encoder, tmp_path):
 
 
 def test_several_modes(samples, encoder, tmp_path, point_world):
-    config = replace(QUICK, steps=400, network=replace(SMALL, modes=3))
+    config = replace(QUICK, steps=1200, network=replace(SMALL, modes=3))
     result = train(samples, config, ArtifactRoot(tmp_path), encoder=encoder)
     rng = np.random.default_rng(103)
     policy = PolicyRunner(Checkpoint.load(result.folder), encoder)
