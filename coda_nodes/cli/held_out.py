@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,8 @@ def _measure(
     link = own.checkpoint(checkpoint)
     if not link.exists():
         link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(root.checkpoint(checkpoint).resolve())
+        link.unlink(missing_ok=True)
+        link.symlink_to(os.path.relpath(root.checkpoint(checkpoint), link.parent))  # relative: a run may be moved
     return roll_out(specs, checkpoint, own, workers, SEED, f"held-out, {when} co-evolution")
 
 

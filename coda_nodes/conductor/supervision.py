@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from coda_nodes.conductor.lessons import Lesson
@@ -14,7 +15,6 @@ from coda_nodes.world.programs import Regime
 
 WEIGHT = 2.0
 """Weight of an episode from a compiled environment against one demonstration."""
-
 
 
 def supervise(
@@ -50,8 +50,14 @@ def _lesson(loop: Loop, summary: EpisodeSummary) -> Lesson:
 def _correct(loop: Loop, failures: Sequence[EpisodeSummary]) -> list[EpisodeSummary]:
     """Let the expert take over from states of the policy's own failures; keep what it solves."""
     episodes = [Episode.load(loop.root.episode(summary.hash)) for summary in failures]
-    starts = choose_starts(episodes, len(episodes), loop.rng("corrections"))
     by_hash = {episode.content_hash: episode.spec for episode in episodes}
+    starts = []
+    left = Counter(summary.family for summary in failures)
+    for start in choose_starts(episodes, len(episodes), loop.rng("corrections")):
+        family = by_hash[start.episode].family
+        if left[family]:  # a failure that cannot be restored gives no other family a start beyond its own
+            left[family] -= 1
+            starts.append(start)
     config = loop.config
     request = EpisodesRequest(
         [by_hash[key] for key, _ in starts], "expert", loop.seed("corrections"), "demonstration",
