@@ -42,6 +42,9 @@ class Options:
 def run(words: Sequence[str]) -> int:
     """Run the verb."""
     kind = words[0] if words else ""
+    if kind in ("-h", "--help"):
+        Console().print("coda benchmark throughput [options]   (coda benchmark throughput --help lists them)", markup=False)
+        return 0
     if kind in KINDS[1:]:
         raise NotAvailableError(f"coda benchmark {kind} is not part of this version; there is: throughput")
     if kind not in KINDS:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from coda_nodes.cli.options import parse
@@ -61,7 +62,7 @@ class TransferOptions:
 def run(words: Sequence[str]) -> int:
     """Run the verb."""
     if not words or words[0] in ("-h", "--help"):
-        Console().print("coda memory show|search|export|import RUN ...   (coda memory show --help lists options)")
+        Console().print("coda memory show|search|export|import RUN ...   (coda memory show --help lists options)", markup=False)
         return 0
     if words[0] not in _ACTIONS:
         raise StoreError(unknown("action of coda memory", words[0], _ACTIONS))
@@ -97,11 +98,11 @@ def _counts(store: MemoryStore) -> None:
 
 
 def _table(title: str, rows: Sequence[tuple[str, Record]]) -> None:
-    table = Table(title=title)
+    table = Table(title=escape(title))
     for column in ("similarity", "id", "family", "what it says"):
         table.add_column(column)
     for similarity, record in rows:
-        table.add_row(similarity, record.id[:10], str(record.fields.get("family") or ""), record.text)
+        table.add_row(similarity, record.id[:10], str(record.fields.get("family") or ""), escape(record.text))
     Console().print(table)
 
 

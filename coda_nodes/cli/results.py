@@ -26,6 +26,9 @@ class Options:
 
 def run(words: Sequence[str]) -> int:
     """Run the verb."""
+    if words and words[0] in ("-h", "--help"):
+        Console().print("coda results check [--folder FOLDER]   (default: benchmarks/results)", markup=False)
+        return 0
     if not words or words[0] != "check":
         raise ConfigError(unknown("action of coda results", words[0] if words else "", ["check"]))
     options = parse(Options, words[1:], "results check", __doc__ or "")

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -63,7 +64,7 @@ class RunView:
         elif kind == "family":
             self._family(event)
         elif event.get("text"):
-            self.console.print(event["text"], style="dim" if kind == "note" else "", highlight=False)
+            self.console.print(event["text"], style="dim" if kind == "note" else "", highlight=False, markup=False)
 
     def _phase(self, event: dict[str, Any]) -> None:
         title = f"round {event['round']} · {event['phase']}" if event.get("round") else event["phase"]
@@ -79,14 +80,14 @@ class RunView:
         shown, when = self._last
         now = time.monotonic()
         if title != shown or now - when > PLAIN_INTERVAL:
-            self.console.print(f"{title}  {100 * fraction:.0f} %  {detail}  (left {left})", highlight=False)
+            self.console.print(f"{title}  {100 * fraction:.0f} %  {detail}  (left {left})", highlight=False, markup=False)
             self._last = (title, now)
 
     def _family(self, event: dict[str, Any]) -> None:
         before, after = (Count(successes=pair[0], episodes=pair[1]) for pair in (event["before"], event["after"]))
         self.console.print(
             f"round {event['round']}  [bold]{event['family']:<12}[/bold] dev {percent(before)} -> {percent(after)}  "
-            f"{event.get('text', '')}", highlight=False,
+            f"{escape(event.get('text', ''))}", highlight=False,
         )
 
 

@@ -178,3 +178,9 @@ def test_every_option_has_a_description(path: Path) -> None:
 
 def test_every_setting_has_a_description() -> None:
     assert all(field.metadata["help"] for field in dataclasses.fields(TrainConfig))
+
+
+@pytest.mark.parametrize("verb", ["benchmark", "memory", "results"])
+def test_verbs_with_actions_say_which_there_are(verb: str, capsys) -> None:
+    assert main([verb, "--help"]) == 0
+    assert f"coda {verb} " in capsys.readouterr().out
