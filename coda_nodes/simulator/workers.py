@@ -9,26 +9,22 @@ import selectors
 import subprocess
 import sys
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coda_nodes.policy.preparation import prepare_language
-from coda_nodes.simulator.rollout import variant
+from coda_nodes.simulator.orders import PART, Order, Start, Task
 from coda_nodes.world import errors
 from coda_nodes.world.action import CHUNK_STEPS
 from coda_nodes.world.artifacts import ArtifactRoot
-from coda_nodes.world.episode import Episode, EpisodeSummary, episode_key
+from coda_nodes.world.episode import Episode, EpisodeSummary
 from coda_nodes.world.errors import ArtifactError, CodaError, SimulationError
 from coda_nodes.world.spec import EnvironmentSpec
 
 log = logging.getLogger(__name__)
 
-PART = 25
-"""Episodes of one task at most. How specifications are shared out depends on their order only, not on the
-number of workers, so that a policy sees the same batches on every machine."""
 ATTEMPTS = 2
 """Times a task is given out before a worker's death counts as the task's fault."""
 THREADS = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -36,15 +32,6 @@ SCRIPTED = ("expert", "hold")
 """Actors that are no checkpoints."""
 Progress = Callable[[int, int, Sequence[EpisodeSummary]], None]
 """Called with episodes done, episodes in all, and those just finished."""
-
-
-@dataclass
-class _Task:
-    """Episodes that run together, and their places in the list asked for."""
-
-    places: list[int]
-    message: bytes
-    attempts: int = 0
 
 
 class _Process:
@@ -61,9 +48,9 @@ class _Process:
             stdout=subprocess.PIPE,
             env={**os.environ, **THREADS, "PYTHONPATH": path},
         )
-        self.task: _Task | None = None
+        self.task: Task | None = None
 
-    def give(self, task: _Task) -> None:
+    def give(self, task: Task) -> None:
         """Send a task. A worker that is gone is found out when its answer is read."""
         task.attempts += 1
         self.task = task
@@ -126,7 +113,7 @@ class RolloutPool:
         noise: float | None = None,
         record_physics: bool = False,
         on_progress: Progress | None = None,
-        starts: Sequence[tuple[str, int] | None] | None = None,
+        starts: Sequence[Start] | None = None,
     ) -> list[EpisodeSummary]:
         """Run one episode per specification and save it; return the summaries in the order given.
 
@@ -143,25 +130,13 @@ class RolloutPool:
             CodaError: what a worker reported, under its own type.
             SimulationError: a task's worker died twice.
         """
-        begins = list(starts) if starts is not None else [None] * len(specs)
-        if len(begins) != len(specs):
-            raise SimulationError(f"{len(specs)} specifications, {len(begins)} starts")
-        seeds, variants = (
-            _seeds(specs, begins, seed),
-            [variant(execute, noise, _start_text(s)) for s in begins],
-        )
-        found: list[EpisodeSummary | None] = [
-            self._saved(episode_key(spec, one, actor, name), record_physics)
-            for spec, one, name in zip(specs, seeds, variants, strict=True)
-        ]
+        settings = {"actor": actor, "execute": execute, "noise": noise, "record_physics": record_physics}
+        order = Order(specs, seed, settings, starts)
+        found = [self._saved(key, record_physics) for key in order.identities()]
         if actor not in SCRIPTED and None in found:
             # workers with a policy must not each load the sentence encoder
             prepare_language(specs)
-        settings = {"actor": actor, "execute": execute, "noise": noise, "record_physics": record_physics}
-        tasks = deque(
-            _Task(places, _message(places, specs, seeds, begins, variants, settings))
-            for places in _share(specs, [one is None for one in found])
-        )
+        tasks = deque(order.tasks([one is None for one in found]))
 
         def report(fresh: list[EpisodeSummary]) -> None:
             if on_progress is not None:
@@ -177,7 +152,7 @@ class RolloutPool:
 
     def _work(
         self,
-        tasks: deque[_Task],
+        tasks: deque[Task],
         found: list[EpisodeSummary | None],
         report: Callable[[list[EpisodeSummary]], Any],
     ) -> None:
@@ -197,7 +172,7 @@ class RolloutPool:
         self,
         worker: _Process,
         ready: selectors.BaseSelector,
-        tasks: deque[_Task],
+        tasks: deque[Task],
         found: list[EpisodeSummary | None],
         report: Callable[[list[EpisodeSummary]], Any],
     ) -> None:
@@ -220,7 +195,7 @@ class RolloutPool:
         else:
             ready.unregister(worker.process.stdout)  # type: ignore[arg-type]
 
-    def _replace(self, dead: _Process, task: _Task) -> _Process:
+    def _replace(self, dead: _Process, task: Task) -> _Process:
         code = dead.process.wait()
         log.warning(
             "worker %d ended with code %d; its %d episodes are run again",
@@ -249,52 +224,6 @@ class RolloutPool:
             log.warning("%s; it is run again", error)
             return None
         return None if physics and episode.physics_states is None else EpisodeSummary.of(episode)
-
-
-def _seeds(specs: Sequence[EnvironmentSpec], starts: Sequence[Any], seed: int) -> list[int]:
-    seen: Counter[tuple[str, str]] = Counter()
-    seeds = []
-    for spec, start in zip(specs, starts, strict=True):
-        key = (spec.content_hash, _start_text(start))
-        seeds.append(seed + seen[key])
-        seen[key] += 1
-    return seeds
-
-
-def _start_text(start: tuple[str, int] | None) -> str:
-    return "" if start is None else f"{start[0]}:{start[1]}"
-
-
-def _share(specs: Sequence[EnvironmentSpec], missing: Sequence[bool]) -> list[list[int]]:
-    """Places of the episodes of each task: one family and robot, in even parts of at most ``PART``."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for place, spec in enumerate(specs):
-        groups.setdefault((spec.family, spec.robot), []).append(place)
-    parts = []
-    for places in groups.values():
-        count = -(-len(places) // PART)
-        for k in range(count):
-            part = places[k * len(places) // count : (k + 1) * len(places) // count]
-            parts.append([place for place in part if missing[place]])
-    return [part for part in parts if part]
-
-
-def _message(
-    places: Sequence[int],
-    specs: Sequence[EnvironmentSpec],
-    seeds: Sequence[int],
-    starts: Sequence[Any],
-    variants: Sequence[str],
-    settings: dict[str, Any],
-) -> bytes:
-    task = {
-        "specs": [specs[i].to_json() for i in places],
-        "seeds": [seeds[i] for i in places],
-        "starts": [starts[i] for i in places],
-        "variants": [variants[i] for i in places],
-        **settings,
-    }
-    return json.dumps(task).encode() + b"\n"
 
 
 def _error(kind: str, message: str) -> CodaError:
