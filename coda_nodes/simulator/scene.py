@@ -107,6 +107,7 @@ def build_scene(family: str, robot: RobotDescription) -> SceneModel:
     spec = mujoco.MjSpec.from_file(str(robot.model_path))
     _options(spec)
     _surroundings(spec)
+    _lighting(spec)
     names = []
     for number, kind in enumerate(FAMILY_SLOTS[family].kinds()):
         name = f"{kind}{number}"
@@ -171,6 +172,9 @@ def _surroundings(spec: mujoco.MjSpec) -> None:
         rgba=[0.45, 0.47, 0.5, 1],
         **surface,
     )
+
+
+def _lighting(spec: mujoco.MjSpec) -> None:
     spec.add_texture(
         name="sky",
         type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
@@ -180,7 +184,7 @@ def _surroundings(spec: mujoco.MjSpec) -> None:
         width=32,
         height=192,
     )
-    world.add_light(
+    spec.worldbody.add_light(
         name="light",
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
         pos=[0.4, 0, 2],

@@ -88,10 +88,11 @@ def _fixture(entity: FixtureSpec, origin: Array, rotation: Array) -> tuple[Solid
 
 def _solid(owner: str, part: Part, origin: Array, rotation: Array) -> Solid:
     half = np.array(part.half_extents, dtype=float)
-    local = _cylinder_normals() if part.shape == "cylinder" else np.concatenate([np.eye(3), -np.eye(3)])
     if part.shape == "cylinder":
+        local = _cylinder_normals()
         reach = np.where(local[:, 2] == 0.0, half[0], half[2])
     else:
+        local = np.concatenate([np.eye(3), -np.eye(3)])
         reach = np.abs(local) @ half
     centre = origin + rotation @ np.array(part.centre)
     normals = local @ rotation.T

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -106,23 +106,23 @@ class Atom(Data):
 class AllOf(Data):
     """Conjunction; with ``ordered`` the parts must become true one after the other."""
 
-    all_of: tuple["Goal", ...] = Field(min_length=1)
+    all_of: tuple[Goal, ...] = Field(min_length=1)
     ordered: bool = False
 
 
 class AnyOf(Data):
     """Disjunction."""
 
-    any_of: tuple["Goal", ...] = Field(min_length=1)
+    any_of: tuple[Goal, ...] = Field(min_length=1)
 
 
 class Not(Data):
     """Negation."""
 
-    negate: "Goal"
+    negate: Goal
 
 
-Goal = Union[Atom, AllOf, AnyOf, Not]
+Goal = Atom | AllOf | AnyOf | Not
 
 
 class PhysicsSpec(Data):
