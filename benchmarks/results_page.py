@@ -83,7 +83,8 @@ def throughput(result: dict[str, Any]) -> list[str]:
         shown = ", ".join(f"{key} {number:.0f}" for key, number in value.items()) if isinstance(value, dict) else f"{value:.2f}"
         lines.append(f"| `{name}` | {shown} | {target} |")
     per_family = ", ".join(f"{key} {number:.2f}" for key, number in result["batch_vs_mj_step_per_family"].items())
-    return [*lines, "", f"`batch_vs_mj_step` is the lowest of the families: {per_family}.", ""]
+    timed = result.get("checkpoint", "not stated")
+    return [*lines, "", f"`batch_vs_mj_step` is the lowest of the families: {per_family}. Checkpoint that is timed: {timed}.", ""]
 
 
 def paths(result: dict[str, Any]) -> list[str]:

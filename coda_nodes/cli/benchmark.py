@@ -24,7 +24,7 @@ class Options:
     """Measure the speed of simulation, inference, wire and rollouts on this machine."""
 
     checkpoint: Path | None = None
-    """Checkpoint that is timed; without one, an untrained network of the default size."""
+    """Checkpoint that is timed; without one, an untrained network, whose arm hardly moves: its rollouts are cheaper."""
     out: Path = Path("benchmarks/results/throughput.json")
     """Result file."""
     environments: int = 32
@@ -53,7 +53,8 @@ def run(words: Sequence[str]) -> int:
     from coda_nodes.cli import throughput
 
     console = Console()
-    about = provenance(f"coda benchmark throughput --seed {options.seed}", [options.seed])
+    checkpoint = f" --checkpoint {options.checkpoint}" if options.checkpoint else ""
+    about = provenance(f"coda benchmark throughput{checkpoint} --seed {options.seed}", [options.seed])
     figures = throughput.measure_all(options, lambda text: console.print(text, style="dim", highlight=False))
     write_atomic(options.out, json.dumps({**about, **figures}, indent=1, sort_keys=True).encode())
     check(options.out)
