@@ -143,4 +143,5 @@ def _finish(root: ArtifactRoot, console: Console) -> None:
         mean, low, high = (100 * value for value in summary.held_out_difference)
         interval = f"(95 % interval {low:+.1f} to {high:+.1f})"
         console.print(f"held-out success changed by {mean:+.1f} points {interval}", highlight=False)
-    console.print(f"summary: {root.path / 'summary.json'}\nreport:  {write_report(root)}", highlight=False)
+    paths = f"summary: {root.path / 'summary.json'}\nreport:  {write_report(root)}"
+    console.print(paths, highlight=False, markup=False, soft_wrap=True)

@@ -34,6 +34,7 @@ class Loop:
         self.round = 0
         self.journal = Journal(root.path / "journal" / "0")
         self.seconds: dict[str, float] = {}
+        self._doing = ""
 
     def open_round(self, number: int) -> None:
         """Begin (or go on with) a round."""
@@ -52,6 +53,7 @@ class Loop:
 
     def _measured(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
         begun, before = time.monotonic(), self.budget.ledger()
+        self._doing = name
         self.phase(name, 0.0, "")
         result = run()
         return {"result": result, "spent": self.budget.since(before), "seconds": round(time.monotonic() - begun, 3)}
@@ -84,6 +86,8 @@ class Loop:
         self.report({"event": "note", "round": self.round, "text": text})
 
     def relay(self, phase: str) -> Report:
+        """Hand progress of another node on; what is only measured bears the name of the step it is measured for."""
+        phase = self._doing or phase if phase == "progress" else phase
         return lambda event: self.phase(
             event.get("phase", phase), event.get("fraction", 0.0), event.get("text", ""), event.get("seconds_left", -1.0)
         )

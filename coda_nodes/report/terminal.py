@@ -45,6 +45,7 @@ class RunView:
             TextColumn("[bold]{task.fields[title]}"), BarColumn(bar_width=24), TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(), TextColumn("left {task.fields[left]}"), console=self.console, transient=True,
         )
+        self._unbroken = not self.console.is_terminal  # a log keeps one line per event
         self._task: TaskID | None = None
         self._last: tuple[str, float] = ("", 0.0)
 
@@ -54,7 +55,8 @@ class RunView:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self.console.is_terminal:
+            self._progress.stop()
 
     def show(self, event: dict[str, Any]) -> None:
         """Show one event; an unknown kind is shown as its text."""
@@ -64,7 +66,8 @@ class RunView:
         elif kind == "family":
             self._family(event)
         elif event.get("text"):
-            self.console.print(event["text"], style="dim" if kind == "note" else "", highlight=False, markup=False)
+            style = "dim" if kind == "note" else ""
+            self.console.print(event["text"], style=style, highlight=False, markup=False, soft_wrap=self._unbroken)
 
     def _phase(self, event: dict[str, Any]) -> None:
         title = f"round {event['round']} · {event['phase']}" if event.get("round") else event["phase"]
@@ -80,14 +83,15 @@ class RunView:
         shown, when = self._last
         now = time.monotonic()
         if title != shown or now - when > PLAIN_INTERVAL:
-            self.console.print(f"{title}  {100 * fraction:.0f} %  {detail}  (left {left})", highlight=False, markup=False)
+            line = f"{title}  {100 * fraction:.0f} %  {detail}  (left {left})"
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
             self._last = (title, now)
 
     def _family(self, event: dict[str, Any]) -> None:
         before, after = (Count(successes=pair[0], episodes=pair[1]) for pair in (event["before"], event["after"]))
         self.console.print(
             f"round {event['round']}  [bold]{event['family']:<12}[/bold] dev {percent(before)} -> {percent(after)}  "
-            f"{escape(event.get('text', ''))}", highlight=False,
+            f"{escape(event.get('text', ''))}", highlight=False, soft_wrap=self._unbroken,
         )
 
 

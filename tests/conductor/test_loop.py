@@ -24,6 +24,8 @@ class HalfHorizonPorts:
 
     def run_episodes(self, request, report=None):
         self.calls += 1
+        if report:
+            report({"fraction": 0.5, "text": "half", "seconds_left": 1.0})
         return [
             EpisodeSummary(hash="0" * 16, environment_hash=spec.content_hash, family=spec.family, outcome="success",
                            steps=spec.horizon // 2, seed=request.seed, actor=request.actor)
@@ -105,3 +107,12 @@ def test_scenes_that_were_changed_on_disk_are_refused(tmp_path, specs):
     root.environments(key).write_text("\n".join(lines[:-1]) + "\n")
     with pytest.raises(ArtifactError, match="does not match its hash"):
         recall(root, key)
+
+
+@pytest.mark.parametrize(("purpose", "shown"), [("progress", "dev"), ("recreation", "recreation")])
+def test_progress_is_shown_under_the_name_of_its_step_where_the_purpose_says_little(tmp_path, specs, purpose, shown):
+    events = []
+    loop = Loop(TrainConfig(), HalfHorizonPorts(), ArtifactRoot(tmp_path), events.append)
+    loop.open_round(2)
+    loop.step("dev", lambda: len(loop.episodes(EpisodesRequest(specs, "expert", 0, purpose))))
+    assert [(event["phase"], event["fraction"], event["round"]) for event in events] == [("dev", 0.0, 2), (shown, 0.5, 2)]
