@@ -69,6 +69,11 @@ class NetworkInput:
             **{key: torch.from_numpy(getattr(features, key)) for key in NetworkInput.__dataclass_fields__}
         )
 
+    def double(self) -> NetworkInput:
+        """The same input with real numbers in double precision; indices stay as they are."""
+        widen = lambda value: value.double() if value.is_floating_point() else value  # noqa: E731
+        return NetworkInput(**{key: widen(getattr(self, key)) for key in NetworkInput.__dataclass_fields__})
+
     def select(self, ids: Tensor) -> NetworkInput:
         """The same input for some scenes."""
         pick = lambda key: getattr(self, key) if key == "table" else getattr(self, key)[ids]  # noqa: E731

@@ -17,6 +17,10 @@ from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS
 from coda_nodes.world.errors import CheckpointError
 from coda_nodes.world.state import ObservationBatch
 
+_DECIMALS = 9
+"""Chunks are rounded to so many decimals [nm]. Matrix products of other batch sizes differ in the last bits; in double
+precision these lie far below, so a scene gets the same chunk alone and among hundreds, and contacts cannot amplify them."""
+
 
 class PolicyRunner:
     """A ``ChunkPolicy`` with the weights of one checkpoint. Deterministic and without memory between
@@ -25,7 +29,7 @@ class PolicyRunner:
     def __init__(self, checkpoint: Checkpoint, encoder: SentenceEncoder | None = None) -> None:
         self.checkpoint = checkpoint
         self.features = FeatureEncoder(encoder if encoder is not None else SentenceEncoder())
-        self.network = checkpoint.network()
+        self.network = checkpoint.network().double()
         self._mean = checkpoint.normalization.action_mean
         self._std = checkpoint.normalization.action_std
         self._limit = checkpoint.normalization.action_limit
@@ -63,16 +67,17 @@ class PolicyRunner:
             )
         if observation.n == 0:
             return np.zeros((0, CHUNK_STEPS, ACTION_SIZE))
-        scene = NetworkInput.from_features(self.features.encode(observation).compact())
+        scene = NetworkInput.from_features(self.features.encode(observation).compact()).double()
         with torch.inference_mode():
             pose, gripper = self.network(scene).best()
             opening = gripper.sigmoid()
         return self._decode(pose.numpy(), opening.numpy())
 
-    def _decode(self, pose: NDArray[np.float32], opening: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _decode(self, pose: NDArray[np.float64], opening: NDArray[np.float64]) -> NDArray[np.float64]:
         chunk = np.empty((len(pose), CHUNK_STEPS, ACTION_SIZE))
         chunk[..., :POSE_SIZE] = np.clip(pose * self._std + self._mean, -self._limit, self._limit)
         chunk[..., POSE_SIZE] = opening > 0.5 if self.checkpoint.document.binary_gripper else opening
+        chunk = np.round(chunk, _DECIMALS)
         if not np.isfinite(chunk).all():
             raise CheckpointError("the policy gave an action that is not finite")
         return chunk

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import numpy as np
 import psutil
 import rclpy
 from rclpy.node import Node
@@ -19,7 +18,6 @@ from coda_nodes.ros.lockstep import LockstepClient
 from coda_nodes.ros.node_main import Spinner
 from coda_nodes.ros.processes import NodeGroup
 from coda_nodes.world.errors import NodeError
-from coda_nodes.world.spec import EnvironmentSpec
 
 START_TIME = 60.0
 """Time in which nodes have to appear [s]."""
@@ -48,22 +46,6 @@ def simulator_client(root: Path) -> Iterator[LockstepClient]:
         client = LockstepClient(node)
         client.wait(START_TIME)
         yield client
-
-
-@contextmanager
-def lockstep_rate(root: Path, spec: EnvironmentSpec, chunks: Sequence[np.ndarray]) -> Iterator[Callable[[], float]]:
-    """Start the simulator node; give a function that runs the chunks and returns chunks per second."""
-    with simulator_client(root) as client:
-
-        def rate() -> float:
-            client.reset(spec)
-            begun = time.perf_counter()
-            for chunk in chunks:
-                client.step(chunk)
-            return len(chunks) / (time.perf_counter() - begun)
-
-        rate()
-        yield rate
 
 
 def graph_memory(config: GraphConfig, root: Path) -> dict[str, float]:

@@ -173,12 +173,17 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
         self._published = time.monotonic()
         if not self._real_time:
             self._clock_topic.publish(ClockMessage(clock=time_to_message(stamp)))
+        if self._joints_topic.get_subscription_count():
+            self._publish_joints(state, stamp)
+        if self._objects_topic.get_subscription_count():
+            self._objects_topic.publish(converters.objects_to_message(state, self._labels, stamp))
+
+    def _publish_joints(self, state: SceneState, stamp: float) -> None:
         robot = self._session.robot
         fingers = [float(robot.gripper_command(state.gripper_opening)[0])] * len(robot.finger_joints)
         positions = [*state.joint_positions[0], *fingers]
         joints = (*robot.joint_names, *robot.finger_joints)
         self._joints_topic.publish(joint_state_to_message(joints, positions, stamp))
-        self._objects_topic.publish(converters.objects_to_message(state, self._labels, stamp))
 
     def _tick(self) -> None:
         """Real time: one control period. Lockstep: a sign of life."""
