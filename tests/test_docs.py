@@ -90,6 +90,12 @@ def test_the_names_on_the_wire_are_those_the_nodes_use() -> None:
     assert {name for text in quoted for name in braces(text)} == agreed
 
 
+def test_continuous_integration_runs_the_commands_of_the_readme() -> None:
+    commands = re.findall(r"^make \w+", (ROOT / "README.md").read_text(), re.MULTILINE)
+    script = (ROOT / ".ci" / "run").read_text()
+    assert commands == ["make train", "make test"] and all(command in script for command in commands)
+
+
 def test_versions_agree() -> None:
     stated = {
         "package.xml": ElementTree.parse(ROOT / "package.xml").findtext("version"),

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from coda_nodes.cli.options import parse, with_help
 from coda_nodes.conductor.config import TrainConfig
-from coda_nodes.conductor.run import refuse_missing
+from coda_nodes.conductor.run import claim, refuse_missing
 from coda_nodes.report.terminal import RunView, summary_table
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.config import from_mapping
@@ -56,6 +56,7 @@ def run(words: Sequence[str]) -> int:
     config = from_mapping(TrainConfig, asdict(options.settings))
     _check(options, config)
     with _folder(options) as root:
+        claim(root, config)
         with RunView(console) as view:
             _loop(options, config, root, view)
         if config.held_out_environments:

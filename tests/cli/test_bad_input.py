@@ -138,6 +138,19 @@ def test_two_runs_in_one_folder(said, tmp_path: Path) -> None:
         assert (tmp_path / "config.json").exists()
 
 
+def test_another_seed_in_the_folder_of_a_run_is_refused_before_anything_starts(said, tmp_path: Path) -> None:
+    conductor_run.claim(ArtifactRoot(tmp_path), TrainConfig(seed=1))
+    before = (tmp_path / "config.json").read_text()
+    status, text = said("train", "--out", tmp_path, "--seed", 2)
+    assert status == 1 and text.startswith(f"{tmp_path} holds a run with seed = 1, asked for is 2; ")
+    assert (tmp_path / "config.json").read_text() == before
+
+
+def test_a_damaged_configuration_is_named(said, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"seed": 1')
+    assert said("train", "--out", tmp_path)[1].startswith(f"cannot read {tmp_path}/config.json: ")
+
+
 def test_two_conductors_in_one_folder(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(conductor_run, "PREDECESSOR", 0.0)
     with exclusive(tmp_path / conductor_run.LOCK, "taken"), pytest.raises(ArtifactError, match="another process runs"):
