@@ -45,6 +45,13 @@ def row(folder: Path) -> dict[str, Any]:
     }
 
 
+def control(folder: Path) -> dict[str, Any]:
+    """Held-out success of imitation alone, from a run with ``--rounds 0``."""
+    summary = Summary.model_validate_json((folder / "summary.json").read_text())
+    steps = json.loads((folder / "config.json").read_text())["imitation_steps"]
+    return {"name": "imitation alone", "seed": summary.seed, "gradient_steps": steps, "held_out": count(outcomes(folder)[1])}
+
+
 def count(results: list[float]) -> dict[str, int]:
     """Counts as result files hold them."""
     return Count(successes=int(sum(results)), episodes=len(results)).model_dump()
@@ -54,13 +61,17 @@ def main() -> None:
     """Write the result file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
-    folders = parser.parse_args().runs
+    parser.add_argument("--controls", nargs="*", type=Path, default=[], help="runs with --rounds 0 and more gradient steps")
+    args = parser.parse_args()
+    folders = args.runs
     runs = [row(folder) for folder in folders]
     before, after = (np.concatenate(parts) for parts in zip(*map(outcomes, folders), strict=True))
     seeds = [one["seed"] for one in runs for _ in range(one["before"]["episodes"])]
     pooled = paired_bootstrap(after, before, np.random.default_rng(0), groups=seeds)
     about = provenance("make train SEED=n OUT=runs/seedn; " + "python benchmarks/collect_gain.py", [one["seed"] for one in runs])
-    write_atomic(OUT, json.dumps({**about, "runs": runs, "difference": pooled.as_dict()}, indent=1, sort_keys=True).encode())
+    controls = [control(folder) for folder in args.controls]
+    figures = {"runs": runs, "controls": controls, "difference": pooled.as_dict()}
+    write_atomic(OUT, json.dumps({**about, **figures}, indent=1, sort_keys=True).encode())
     check(OUT)
 
 

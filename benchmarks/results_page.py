@@ -48,7 +48,8 @@ def gain(result: dict[str, Any]) -> list[str]:
         "## What co-evolution buys", "", about(result), "",
         f"Held-out success after minus before, all seeds pooled: **{points(result['difference'])} points** (95 %, paired "
         "bootstrap over seeds and scenes). `before` is imitation of the train split alone, trained by the same run.", "",
-        "| seed | before | after | difference [points] | near before -> after | far before -> after | minutes | environments |",
+        "| seed | before | after | difference [points] | near before -> after | far before -> after "
+        "| minutes of the loop | environments |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in result["runs"]:
@@ -61,6 +62,9 @@ def gain(result: dict[str, Any]) -> list[str]:
     for family in result["runs"][0]["families"]:
         cells = [pooled(result["runs"], family, key) for key in ("dev_before", "dev_after", "held_out_before", "held_out_after")]
         lines.append(f"| {family} | " + " | ".join(map(rate, cells)) + " |")
+    for one in result.get("controls", []):
+        words = f"Control: {one['name']} with {one['gradient_steps']} gradient steps instead of 3000 (seed {one['seed']}, no rounds)"
+        lines += ["", f"{words}: held-out {rate(one['held_out'])}."]
     made, validated = (sum(one["diagnoses"][key] for one in result["runs"]) for key in ("made", "validated"))
     return [*lines, "", f"Diagnoses made {made}, causes validated {validated}; regime `{result['runs'][0]['regime']}`, critic "
             f"`{result['runs'][0]['critic']}`, {result['runs'][0]['rounds']} rounds.", ""]
