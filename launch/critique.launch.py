@@ -1,4 +1,4 @@
-"""Critique of recorded failures: critic and memory, listening to what `ros2 bag play` publishes."""
+"""Critique of recorded failures: critic and memory alone, asked by service. Bags are not read in this version."""
 
 import os
 

@@ -1,4 +1,7 @@
-"""A trained policy on an arm: the executor, which drives ros2_control by trajectories."""
+"""A trained policy: the executor, which sends joint trajectories to what listens, as ros2_control does.
+
+In this version it has driven the simulator node in real time only, no physical arm.
+"""
 
 import os
 

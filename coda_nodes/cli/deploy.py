@@ -10,6 +10,6 @@ from coda_nodes.world.errors import NotAvailableError
 def run(words: Sequence[str]) -> int:
     """Say where deployment starts. Raises NotAvailableError."""
     raise NotAvailableError(
-        "coda deploy: driving a physical arm is not part of this version; with a ROS 2 sourced, "
-        "launch/deploy.launch.py starts the executor against the embedded simulator in real time"
+        "coda deploy: driving a physical arm is not part of this version; the executor node runs a checkpoint against "
+        "the simulator node in real time (docs/nodes.md)"
     )
