@@ -63,7 +63,8 @@ def gain(result: dict[str, Any]) -> list[str]:
         cells = [pooled(result["runs"], family, key) for key in ("dev_before", "dev_after", "held_out_before", "held_out_after")]
         lines.append(f"| {family} | " + " | ".join(map(rate, cells)) + " |")
     for one in result.get("controls", []):
-        words = f"Control: {one['name']} with {one['gradient_steps']} gradient steps instead of 3000 (seed {one['seed']}, no rounds)"
+        steps, seed = one["gradient_steps"], one["seed"]
+        words = f"Control: {one['name']} with {steps} gradient steps instead of 3000 (seed {seed}, no rounds)"
         lines += ["", f"{words}: held-out {rate(one['held_out'])}."]
     made, validated = (sum(one["diagnoses"][key] for one in result["runs"]) for key in ("made", "validated"))
     return [*lines, "", f"Diagnoses made {made}, causes validated {validated}; regime `{result['runs'][0]['regime']}`, critic "
