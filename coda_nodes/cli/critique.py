@@ -38,5 +38,6 @@ def run(words: Sequence[str]) -> int:
         )
     episode = Episode.load(options.failure)
     diagnoses = create_critic(options.critic).diagnoses(episode, max(1, options.causes))
-    Console().print("\n".join(diagnosis.render() for diagnosis in diagnoses), highlight=False, markup=False)
+    text = "\n\n".join(diagnosis.render() for diagnosis in diagnoses)
+    Console(soft_wrap=True).print(text, highlight=False, markup=False)  # a line of the grammar must not be broken
     return 0
