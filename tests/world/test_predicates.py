@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coda_nodes.world.errors import SpecError
@@ -215,6 +215,7 @@ def test_progress_keeps_falling_with_distance_across_the_whole_table(atom: Atom)
     st.lists(st.floats(-0.6, 0.6), min_size=12, max_size=12),
     st.lists(st.booleans(), min_size=12, max_size=12),
 )
+@example([0.0, 0.0, 0.5] + 9 * [0.0], 4 * [False] + [True] + 7 * [False])  # weights whose rounded sum misses 1
 def test_progress_is_one_exactly_where_truth_is_and_never_leaves_the_unit_interval(
     shift: list[float], flags: list[bool]
 ) -> None:

@@ -47,6 +47,10 @@ class Term:
         return 1.0 - missing * missing / (missing + SOFTNESS) * (1.0 + SOFTNESS)
 
 
+NEARLY_ONE = float(np.nextafter(1.0, 0.0))
+"""Most that progress can be where truth does not hold."""
+
+
 class SceneGeometry:
     """Rotations and extents of all entities of a state, computed once per evaluation."""
 
@@ -140,7 +144,10 @@ class Predicate:
         """Weighted mean of the terms' progress, 1 exactly where true. Shape (m,)."""
         terms = self.terms(context)
         total = sum(term.weight for term in terms)
-        return sum(term.progress() * (term.weight / total) for term in terms)
+        mean = sum(term.progress() * (term.weight / total) for term in terms)
+        holds = np.logical_and.reduce([term.residual <= 0 for term in terms])
+        # the rounded sum of weights may miss 1, or reach it a hair too early
+        return np.where(holds, 1.0, np.minimum(mean, NEARLY_ONE))
 
 
 PREDICATES: dict[str, Predicate] = {}
