@@ -53,7 +53,7 @@ def run(words: Sequence[str]) -> int:
     from coda_nodes.cli import throughput
 
     console = Console()
-    checkpoint = f" --checkpoint {options.checkpoint}" if options.checkpoint else ""
+    checkpoint = f" --checkpoint RUN/checkpoints/{options.checkpoint.resolve().name}" if options.checkpoint else ""
     about = provenance(f"coda benchmark throughput{checkpoint} --seed {options.seed}", [options.seed])
     figures = throughput.measure_all(options, lambda text: console.print(text, style="dim", highlight=False))
     write_atomic(options.out, json.dumps({**about, **figures}, indent=1, sort_keys=True).encode())
