@@ -27,7 +27,7 @@ class TrainConfig:
     demonstration_noise: float = setting(0.005, "correlated noise on executed demonstration actions", "m", 0.0, 0.05)
     demonstration_execute: int = setting(4, "actions executed of each demonstrated chunk", low=1, high=8)
     execute: int = setting(8, "actions executed of each chunk of the policy", low=1, high=8)
-    imitation_steps: int = setting(3000, "gradient steps of imitation, all families together", low=1, high=1_000_000)
+    imitation_steps: int = setting(6000, "gradient steps of imitation, all families together", low=1, high=1_000_000)
     update_steps: int = setting(1000, "gradient steps of each round's update", low=1, high=1_000_000)
     batch_size: int = setting(128, "samples per gradient step", low=8, high=65_536)
     learning_rate: float = setting(1e-3, "peak learning rate of imitation", low=1e-6, high=1e-1)
