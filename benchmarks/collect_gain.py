@@ -1,4 +1,4 @@
-"""Held-out gain of finished runs, one per seed, into ``benchmarks/results/gain.json``.
+"""Held-out gain of finished runs, one per seed, into ``benchmarks/results``.
 
     python benchmarks/collect_gain.py runs/seed0 runs/seed1 runs/seed2
 
@@ -20,7 +20,7 @@ from coda_nodes.world.artifacts import write_atomic
 from coda_nodes.world.records import Count, Summary
 from coda_nodes.world.statistics import paired_bootstrap
 
-OUT = Path(__file__).resolve().parent / "results" / "gain.json"
+RESULTS = Path(__file__).resolve().parent / "results"
 
 
 def outcomes(folder: Path) -> tuple[list[float], list[float]]:
@@ -62,17 +62,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--controls", nargs="*", type=Path, default=[], help="runs with --rounds 0 and more gradient steps")
+    parser.add_argument("--name", default="gain", help="name of the result, 'gain' or 'gain-WORD'")
     args = parser.parse_args()
     folders = args.runs
     runs = [row(folder) for folder in folders]
     before, after = (np.concatenate(parts) for parts in zip(*map(outcomes, folders), strict=True))
     seeds = [one["seed"] for one in runs for _ in range(one["before"]["episodes"])]
     pooled = paired_bootstrap(after, before, np.random.default_rng(0), groups=seeds)
-    about = provenance("make train SEED=n OUT=runs/seedn; " + "python benchmarks/collect_gain.py", [one["seed"] for one in runs])
+    steps = json.loads((folders[0] / "config.json").read_text())["imitation_steps"]
+    command = f"make train SEED=n OUT=runs/seedn ARGS='--imitation-steps {steps}'; python benchmarks/collect_gain.py runs/seed*"
+    about = provenance(command, [one["seed"] for one in runs])
     controls = [control(folder) for folder in args.controls]
     figures = {"runs": runs, "controls": controls, "difference": pooled.as_dict()}
-    write_atomic(OUT, json.dumps({**about, **figures}, indent=1, sort_keys=True).encode())
-    check(OUT)
+    out = RESULTS / f"{args.name}.json"
+    write_atomic(out, json.dumps({**about, **figures}, indent=1, sort_keys=True).encode())
+    check(out)
 
 
 if __name__ == "__main__":

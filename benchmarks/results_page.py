@@ -64,7 +64,7 @@ def gain(result: dict[str, Any]) -> list[str]:
         lines.append(f"| {family} | " + " | ".join(map(rate, cells)) + " |")
     for one in result.get("controls", []):
         steps, seed = one["gradient_steps"], one["seed"]
-        words = f"Control: {one['name']} with {steps} gradient steps instead of 3000 (seed {seed}, no rounds)"
+        words = f"Control: {one['name']} with {steps} gradient steps (seed {seed}, no rounds)"
         lines += ["", f"{words}: held-out {rate(one['held_out'])}."]
     made, validated = (sum(one["diagnoses"][key] for one in result["runs"]) for key in ("made", "validated"))
     return [*lines, "", f"Diagnoses made {made}, causes validated {validated}; regime `{result['runs'][0]['regime']}`, critic "
@@ -108,10 +108,8 @@ PAGES = {"gain": gain, "paths": paths, "throughput": throughput}
 def main() -> None:
     """Write the page."""
     lines = ["# Results", "", "Made by `python benchmarks/results_page.py` from `benchmarks/results/*.json`.", ""]
-    for name, page in PAGES.items():
-        path = ROOT / "benchmarks" / "results" / f"{name}.json"
-        if path.exists():
-            lines += page(json.loads(path.read_text()))
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.json")):
+        lines += PAGES[path.stem.partition("-")[0]](json.loads(path.read_text()))
     (ROOT / "docs" / "results.md").write_text("\n".join(lines), encoding="utf-8")
 
 

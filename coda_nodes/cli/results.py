@@ -44,11 +44,13 @@ def run(words: Sequence[str]) -> int:
 def schema(name: str) -> dict[str, Any]:
     """JSON Schema of one kind of result: what all have in common, and its own figures.
 
+    What follows a hyphen in a name tells results of one kind apart.
+
     Raises:
         ConfigError: there is no such kind of result.
     """
     document = json.loads(resources.files("coda_nodes.cli").joinpath("results_schema.json").read_text())
-    kinds = document["kinds"]
+    kinds, name = document["kinds"], name.partition("-")[0]
     if name not in kinds:
         raise ConfigError(unknown("kind of result", name, kinds))
     return {"allOf": [document["common"], kinds[name]], "$defs": document["defs"]}
