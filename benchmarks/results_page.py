@@ -46,6 +46,7 @@ def gain(result: dict[str, Any]) -> list[str]:
     """Tables of the held-out gain."""
     lines = [
         "## What co-evolution buys", "", about(result), "",
+        "Commit and load are those of the moment when the figures were collected from the finished runs.", "",
         f"Held-out success after minus before, all seeds pooled: **{points(result['difference'])} points** (95 %, paired "
         "bootstrap over seeds and scenes). `before` is imitation of the train split alone, trained by the same run.", "",
         "| seed | before | after | difference [points] | near before -> after | far before -> after "
