@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from coda_interfaces.action import ExecuteTask
 from coda_interfaces.msg import EpisodeEvent
 from coda_interfaces.srv import StepChunk
@@ -65,7 +64,6 @@ class ExecutorNode(NodeParts[ExecutorSettings], LifecycleNode):
     def __init__(self) -> None:
         LifecycleNode.__init__(self, "executor", namespace="/coda")
         self.begin(ExecutorSettings)
-        torch.set_num_threads(1)
         self._robot = robot(self.settings.robot)
         self._kinematics = Kinematics(self._robot)
         self._listener = StateListener(self, self._robot, self._kinematics.forward)

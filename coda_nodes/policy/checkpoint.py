@@ -13,23 +13,26 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from coda_nodes.policy.architecture import NetworkConfig, weight_shapes
 from coda_nodes.policy.features import OBSERVATION_LAYOUT
+from coda_nodes.policy.inference import NumpyNetwork
 from coda_nodes.policy.language import MODEL_NAME
-from coda_nodes.policy.network import NetworkConfig, PolicyNetwork
 from coda_nodes.policy.normalization import Normalization
 from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS, CONVENTION
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.config import from_mapping
 from coda_nodes.world.errors import ArtifactError, CheckpointError, CodaError
+
+if TYPE_CHECKING:
+    from coda_nodes.policy.network import PolicyNetwork
 
 WEIGHTS_FILE = "policy.safetensors"
 DOCUMENT_FILE = "policy.json"
@@ -141,10 +144,19 @@ class Checkpoint:
         return checkpoint
 
     def network(self) -> PolicyNetwork:
-        """Build the network with these weights, in evaluation mode."""
+        """The network with these weights to train on, in evaluation mode."""
+        # imported here: PyTorch costs memory that a process which only runs policies does not need
+        import torch
+
+        from coda_nodes.policy.network import PolicyNetwork
+
         network = PolicyNetwork(_architecture(self.document), len(self.document.joint_names))
         network.load_state_dict({key: torch.from_numpy(value.copy()) for key, value in self.weights.items()})
         return network.eval()
+
+    def inference(self) -> NumpyNetwork:
+        """The network with these weights to run."""
+        return NumpyNetwork(_architecture(self.document), len(self.document.joint_names), self.weights)
 
     def _weight_bytes(self) -> bytes:
         if "weights" not in self._cache:
@@ -216,14 +228,14 @@ def _architecture(document: PolicyDocument) -> NetworkConfig:
 
 
 def _check_weights(weights: Mapping[str, NDArray], document: PolicyDocument, folder: Path) -> None:
-    expected = PolicyNetwork(_architecture(document), len(document.joint_names)).state_dict()
+    expected = weight_shapes(_architecture(document), len(document.joint_names))
     if set(expected) != set(weights):
         odd = sorted(set(expected) ^ set(weights))
         raise CheckpointError(
             f"{folder}: weights do not fit the architecture, missing or unknown: {', '.join(odd[:5])}"
         )
     for key, value in weights.items():
-        shape = tuple(expected[key].shape)
+        shape = expected[key]
         if tuple(value.shape) != shape or value.dtype != np.float32:
             raise CheckpointError(f"{folder}: {key} is {value.dtype} {value.shape}, expected float32 {shape}")
         if not np.isfinite(value).all():

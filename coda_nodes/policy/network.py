@@ -15,38 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from coda_nodes.policy.architecture import CLIP, HIDDEN, NetworkConfig
 from coda_nodes.policy.features import ENTITY_SIZE, FLAG_SIZE, ROLE_TEXTS, Features, robot_size
 from coda_nodes.policy.language import EMBEDDING_SIZE
 from coda_nodes.policy.normalization import POSE_SIZE, Normalization
 from coda_nodes.world.action import CHUNK_STEPS
-from coda_nodes.world.config import check_settings, setting
-from coda_nodes.world.errors import ConfigError
-
-_CLIP = 5.0
-"""Normalized features are clipped to this many deviations: far scenes stay inside what layers have seen."""
-
-
-@dataclass(frozen=True)
-class NetworkConfig:
-    """Sizes of the network."""
-
-    width: int = setting(64, "width of entity tokens", low=16, high=512)
-    heads: int = setting(4, "attention heads; must divide the width", low=1, high=16)
-    layers: int = setting(
-        0, "transformer layers over entity tokens; cost as much as all the rest", low=0, high=6
-    )
-    slots: int = setting(6, "entities read out by attention", low=1, high=16)
-    trunk: int = setting(256, "width of the trunk", low=32, high=2048)
-    depth: int = setting(2, "hidden layers of the trunk", low=1, high=6)
-    words: int = setting(24, "size of a projected sentence vector", low=4, high=128)
-    modes: int = setting(1, "chunks proposed by the head; 1 is plain regression", low=1, high=16)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-        if self.width % self.heads:
-            raise ConfigError(
-                f"NetworkConfig.heads = {self.heads}: expected a divisor of width = {self.width}"
-            )
 
 
 @dataclass(frozen=True)
@@ -68,11 +41,6 @@ class NetworkInput:
         return NetworkInput(
             **{key: torch.from_numpy(getattr(features, key)) for key in NetworkInput.__dataclass_fields__}
         )
-
-    def double(self) -> NetworkInput:
-        """The same input with real numbers in double precision; indices stay as they are."""
-        widen = lambda value: value.double() if value.is_floating_point() else value  # noqa: E731
-        return NetworkInput(**{key: widen(getattr(self, key)) for key in NetworkInput.__dataclass_fields__})
 
     def select(self, ids: Tensor) -> NetworkInput:
         """The same input for some scenes."""
@@ -128,8 +96,8 @@ class PolicyNetwork(nn.Module):
     def forward(self, scene: NetworkInput, keep_names: Tensor | None = None) -> ChunkProposal:
         """Propose chunks. ``keep_names`` (n, 1, 1), 0 or 1, hides the names of whole scenes during
         training."""
-        robot = ((scene.robot - self.robot_mean) / self.robot_std).clamp(-_CLIP, _CLIP)
-        entity = ((scene.entity - self.entity_mean) / self.entity_std).clamp(-_CLIP, _CLIP)
+        robot = ((scene.robot - self.robot_mean) / self.robot_std).clamp(-CLIP, CLIP)
+        entity = ((scene.entity - self.entity_mean) / self.entity_std).clamp(-CLIP, CLIP)
         words, roles = self.project(scene.table), self.role(scene.table)
         names = self.name(words)[scene.name]  # projected per sentence, not per entity: sentences are few
         said = names if keep_names is None else names * keep_names
@@ -148,7 +116,7 @@ class PolicyNetwork(nn.Module):
         n, width = head.shape
         query = self.query(head).view(n, self.config.slots, width)
         score = query @ self.key(tokens).transpose(1, 2) / math.sqrt(width)
-        attention = score.masked_fill(~present[:, None], -1e9).softmax(-1)
+        attention = score.masked_fill(~present[:, None], HIDDEN).softmax(-1)
         picked = attention @ torch.cat([tokens, entity], dim=-1)
         hidden = self.trunk(torch.cat([picked.flatten(1), head, robot], dim=-1))
         flat = self.head(hidden).view(n, self.config.modes, -1)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from coda_nodes.policy.checkpoint import Checkpoint
 from coda_nodes.policy.features import FeatureEncoder
 from coda_nodes.policy.language import EmbeddingCache, SentenceEncoder
-from coda_nodes.policy.network import NetworkInput
 from coda_nodes.policy.normalization import POSE_SIZE
 from coda_nodes.world.action import ACTION_SIZE, CHUNK_STEPS
 from coda_nodes.world.errors import CheckpointError
@@ -29,7 +28,7 @@ class PolicyRunner:
     def __init__(self, checkpoint: Checkpoint, encoder: SentenceEncoder | None = None) -> None:
         self.checkpoint = checkpoint
         self.features = FeatureEncoder(encoder if encoder is not None else SentenceEncoder())
-        self.network = checkpoint.network().double()
+        self.network = checkpoint.inference()
         self._mean = checkpoint.normalization.action_mean
         self._std = checkpoint.normalization.action_std
         self._limit = checkpoint.normalization.action_limit
@@ -67,11 +66,8 @@ class PolicyRunner:
             )
         if observation.n == 0:
             return np.zeros((0, CHUNK_STEPS, ACTION_SIZE))
-        scene = NetworkInput.from_features(self.features.encode(observation).compact()).double()
-        with torch.inference_mode():
-            pose, gripper = self.network(scene).best()
-            opening = gripper.sigmoid()
-        return self._decode(pose.numpy(), opening.numpy())
+        pose, gripper = self.network.best(self.features.encode(observation))
+        return self._decode(pose, expit(gripper))
 
     def _decode(self, pose: NDArray[np.float64], opening: NDArray[np.float64]) -> NDArray[np.float64]:
         chunk = np.empty((len(pose), CHUNK_STEPS, ACTION_SIZE))

@@ -18,6 +18,7 @@ import threading
 from dataclasses import asdict
 from typing import IO, Any
 
+from coda_nodes.policy.runner import PolicyRunner
 from coda_nodes.simulator.actors import HoldActor, PolicyActor, RolloutActor, ScriptedActor
 from coda_nodes.simulator.batch import BatchSimulator
 from coda_nodes.simulator.rollout import rollout
@@ -75,12 +76,6 @@ class Worker:
 
     def _actor(self, name: str) -> RolloutActor:
         if name not in self._actors:
-            # imported here: torch costs memory that workers of experts do not need
-            import torch
-
-            from coda_nodes.policy.runner import PolicyRunner
-
-            torch.set_num_threads(1)
             self._actors = {key: self._actors[key] for key in ("expert", "hold")}
             self._actors[name] = PolicyActor(PolicyRunner.load(self._root.checkpoint(name)), name)
         return self._actors[name]
