@@ -75,7 +75,7 @@ def run_program(
 
 
 def _check(program: TrainingProgram) -> None:
-    if program.potential:
+    if program.potential or program.task_potentials:
         raise NotAvailableError("the learner imitates; training by a potential is not built yet")
     if program.chunk_length != CHUNK_STEPS:
         raise NotAvailableError(

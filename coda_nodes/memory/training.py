@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coda_nodes.world.errors import ProgramError
+from coda_nodes.world.potentials import TaskPotential, merge
 from coda_nodes.world.programs import (
     TRAIN_SPLIT,
     Regime,
@@ -30,6 +31,7 @@ def compile_training(
     batch_size: int = 256,
     weights: Mapping[Source, float] | None = None,
     potential: Sequence[StagePotential] = (),
+    task_potentials: Sequence[TaskPotential] = (),
 ) -> TrainingProgram:
     """Training program on the train split and on programs in proportion to what each was allotted.
 
@@ -42,6 +44,7 @@ def compile_training(
         batch_size: samples per gradient step.
         weights: weight of a sample by source; 1 where left out.
         potential: stages of a potential.
+        task_potentials: what validated diagnoses made of the stages of their tasks; several of one kind of goal are merged.
 
     Raises:
         ProgramError: a negative weight, or values outside what a training program may hold.
@@ -66,6 +69,7 @@ def compile_training(
             learning_rate=learning_rate,
             batch_size=batch_size,
             potential=tuple(potential),
+            task_potentials=tuple(merge(task_potentials)) if task_potentials else (),
             weights={s: (weights or {}).get(s, 1.0) for s in sources},
         )
     except ValueError as error:

@@ -6,11 +6,13 @@ import io
 from collections.abc import Sequence
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from coda_nodes.world.potentials import PotentialTrace
 from coda_nodes.world.records import BudgetRecord, Count, RoundRecord, Summary
 from coda_nodes.world.statistics import wilson
 
@@ -97,3 +99,19 @@ def _tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e2e8f0", linewidth=0.8)
     axes.set_axisbelow(True)
+
+
+def potential_curve(trace: PotentialTrace) -> str:
+    """Potential of an episode over time, its stages marked where they begin, with where it stalled as the title."""
+    figure = Figure(figsize=(7.2, 3.0))
+    axes = figure.subplots()
+    axes.step(trace.time, trace.value, where="post", color=AFTER, marker="o", markersize=3)
+    for number in sorted(set(trace.stage.tolist())):
+        if number < len(trace.words):
+            since = trace.time[int(np.argmax(trace.stage == number))]
+            axes.axvline(since, color="#e2e8f0", linewidth=0.8)
+            axes.annotate(f"{number + 1} {trace.words[number].split(':')[0]}", (since, 1.02), fontsize=7, rotation=30)
+    axes.set(xlabel="time [s]", ylabel="potential", ylim=(0, 1.15))
+    axes.set_title(trace.stalled, fontsize=9, pad=18)
+    _tidy(axes)
+    return to_svg(figure)

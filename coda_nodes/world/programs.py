@@ -15,6 +15,7 @@ from coda_nodes.world.action import CHUNK_STEPS
 from coda_nodes.world.errors import ConfigError, ProgramError, unknown
 from coda_nodes.world.operators import OPERATORS, Operator, OperatorData
 from coda_nodes.world.plain import data_hash, read_model
+from coda_nodes.world.potentials.spec import TaskPotential
 from coda_nodes.world.ranges import AXES, Allowed, FamilyRanges, Range
 from coda_nodes.world.spec import Atom, Data, Family, Finite, Name
 
@@ -236,6 +237,8 @@ class TrainingProgram(Data):
     weights: dict[Source, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
     potential: tuple[StagePotential, ...] = ()
     """Stages in order; empty: no potential."""
+    task_potentials: tuple[TaskPotential, ...] = ()
+    """Stages of kinds of goals, one each, in place of the default ones (``docs/potentials.md``)."""
     discount: Annotated[float, Field(gt=0, lt=1)] = 0.99
     """Per control step."""
     chunk_length: Annotated[int, Field(ge=1, le=CHUNK_STEPS)] = CHUNK_STEPS
@@ -256,6 +259,9 @@ class TrainingProgram(Data):
             raise ValueError("a program is named twice among the environments")
         if sum(stage.worth for stage in self.potential) > 1 + 1e-6:
             raise ValueError("worths of the potential's stages add up to more than 1")
+        kinds = [task.predicate for task in self.task_potentials]
+        if len(set(kinds)) < len(kinds):
+            raise ValueError(f"task potentials {', '.join(kinds)}: expected one for each kind of goal; merge them")
         return self._check_regime(names)
 
     def _check_regime(self, names: list[str]) -> TrainingProgram:
@@ -269,7 +275,8 @@ class TrainingProgram(Data):
     @property
     def training_id(self) -> str:
         """Content hash (16 hex digits)."""
-        return data_hash(self.model_dump(mode="json"))
+        exclude = set() if self.task_potentials else {"task_potentials"}  # ids of older programs stay what they were
+        return data_hash(self.model_dump(mode="json", exclude=exclude))
 
     def to_json(self) -> str:
         """One line of JSON."""

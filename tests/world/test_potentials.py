@@ -148,6 +148,18 @@ def test_bounded_continuous_and_blind_to_what_the_task_does_not_name(seed: int) 
     assert phi(elsewhere) == value
 
 
+def test_coming_from_one_side_is_measured_from_the_way_to_the_destination() -> None:
+    """Bin at (0.45, 0.25); the way leads in from 10 cm on its left, (0.45, 0.35)."""
+    stage = PotentialStage(
+        stage="transport", measure="offset", args=("red cube", "blue bin"), parameters={"y": 0.1, "distance": 0.0}
+    )
+    spec = scene()
+    compiled = CompiledPotential([spec], [PotentialSpec(parts=(PotentialPart(goal=INSIDE, stages=(stage,)),))])
+    for (x, y), missing in (((0.55, 0.35), 0.1), ((0.45, 0.45), 0.1), ((0.53, 0.31), 0.08), ((0.45, 0.1), 0.15)):
+        value = 0.6 * (1 - missing / 1.2) + 0.4 * max(0.0, 1 - missing / 0.1)
+        assert compiled(put(state(spec), xyz=(x, y, 0.2), held=True))[0] == pytest.approx(value)
+
+
 def test_parts_in_order_count_one_by_one_and_the_goal_is_exactly_one() -> None:
     both = AllOf(all_of=(INSIDE, Atom(predicate="inside", args=("green cube", "black bin"))), ordered=True)
     spec = scene(both)

@@ -10,7 +10,7 @@ import numpy as np
 from coda_nodes.world.errors import unknown
 from coda_nodes.world.predicates.articulated import joint_share
 from coda_nodes.world.predicates.base import PREDICATES, Array, AtomContext, Mask, Predicate
-from coda_nodes.world.predicates.common import highest, horizontal, lowest
+from coda_nodes.world.predicates.common import highest, horizontal, lowest, tilt
 
 PLACEMENTS = ("inside", "on", "stacked_on", "in_drawer", "inserted")
 """Goals that bring one thing to another: their first term is the horizontal way, their second the height [m]."""
@@ -165,13 +165,15 @@ def lower(context: MeasureContext) -> Array:
     return context.goal_missing(1)
 
 
-@measure("offset", 2, "m", x=(0.0, "m"), y=(0.0, "m"), z=(0.0, "m"), distance=(0.01, "m"))
+@measure("offset", 2, "m", x=(0.0, "m"), y=(0.0, "m"), distance=(0.01, "m"))
 def offset(context: MeasureContext) -> Array:
-    """Distance of the first from the point (x, y, z) off the centre of the second along the axes of the base, beyond
-    ``distance``; 0 where the goal's horizontal way is done."""
+    """Horizontal distance of the first from the way between the point (x, y) off the second along the axes of the base and the
+    second itself, beyond ``distance``; 0 where the goal's horizontal way is done."""
     own = context.own
-    wanted = np.stack([own.parameters[key] for key in ("x", "y", "z")], -1)
-    missing = np.linalg.norm(own.position(0) - own.position(1) - wanted, axis=1) - own.parameters["distance"]
+    way = np.stack([own.parameters["x"], own.parameters["y"]], -1)
+    apart = (own.position(0) - own.position(1))[:, :2]
+    share = np.clip((apart * way).sum(1) / np.maximum((way * way).sum(1), 1e-12), 0.0, 1.0)
+    missing = np.linalg.norm(apart - share[:, None] * way, axis=1) - own.parameters["distance"]
     return np.where(context.apart() <= 0, 0.0, np.maximum(missing, 0.0))
 
 
@@ -186,6 +188,12 @@ def joint(context: MeasureContext) -> Array:
 def push(context: MeasureContext) -> Array:
     """How far the outline of the first is from lying on the marked disc of the second."""
     return np.maximum(PREDICATES["at"].terms(at_context(context.own))[0].residual, 0.0)
+
+
+@measure("level", 1, "rad", tilt=(0.15, "rad"))
+def level(context: MeasureContext) -> Array:
+    """Angle between the vertical and the axis nearest to it, beyond ``tilt``."""
+    return np.maximum(tilt(context.own) - context.own.parameters["tilt"], 0.0)
 
 
 @measure("settle", 1, "share")

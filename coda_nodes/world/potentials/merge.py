@@ -30,7 +30,7 @@ def merge(potentials: Sequence[TaskPotential]) -> list[TaskPotential]:
 
 
 ORDER = (
-    "hand_open", "over_object", "reach", "reach_handle", "reach_behind", "grasp", "lift", "offset", "transport", "lower",
+    "hand_open", "over_object", "reach", "reach_handle", "reach_behind", "grasp", "lift", "offset", "transport", "level", "lower",
     "joint", "push", "settle",
 )
 """Order of measures within a stage."""
