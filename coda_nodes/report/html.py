@@ -16,7 +16,9 @@ from coda_nodes.report.frames import HEIGHT, WIDTH, Film, film_of
 from coda_nodes.report.terminal import duration, percent
 from coda_nodes.simulator.schematic import Painter
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
-from coda_nodes.world.errors import ArtifactError
+from coda_nodes.world.episode import Episode
+from coda_nodes.world.errors import ArtifactError, SpecError
+from coda_nodes.world.potentials import trace_potential
 from coda_nodes.world.records import FailureRecord, ProgramRecord, RoundRecord, Summary
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ class Exhibit:
     film: Film | None
     solved: Film | None
     program: ProgramRecord | None
+    potential: str = ""
+    """Its potential over time as SVG; empty where the episode is not kept or its goal has none."""
 
     @property
     def sentence(self) -> str:
@@ -104,9 +108,17 @@ def _exhibits(root: ArtifactRoot, rounds: Sequence[RoundRecord], limit: int) -> 
         for failure in record.failures[: max(1, limit // max(1, len(rounds) - 1))]:
             shown.append(Exhibit(
                 failure, record.round, _film(root, failure.episode, painter), _film(root, failure.solved_episode, painter),
-                programs.get(failure.program_id),
+                programs.get(failure.program_id), _potential(root, failure.episode),
             ))
     return shown
+
+
+def _potential(root: ArtifactRoot, key: str) -> str:
+    try:
+        return plots.potential_curve(trace_potential(Episode.load(root.episode(key))))
+    except (ArtifactError, SpecError) as error:
+        log.warning("no potential of episode %s: %s", key, error)
+        return ""
 
 
 def _film(root: ArtifactRoot, key: str, painter: Painter) -> Film | None:

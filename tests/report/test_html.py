@@ -5,9 +5,13 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 from coda_nodes.report.html import write_report
+from coda_nodes.simulator.actors import HoldActor
+from coda_nodes.simulator.batch import BatchSimulator
+from coda_nodes.simulator.rollout import rollout
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.errors import ArtifactError
 from coda_nodes.world.records import (
@@ -21,6 +25,7 @@ from coda_nodes.world.records import (
     RoundRecord,
     Summary,
 )
+from coda_nodes.world.splits import sample_split
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 NOTHING = Count(successes=0, episodes=0)
@@ -83,6 +88,16 @@ def test_a_running_run_has_a_page_and_a_finished_one_adds_held_out(run):
 def test_text_from_a_run_cannot_become_markup(run):
     page = write_report(run).read_text()
     assert "<b>diagnosed</b>" not in page and "&lt;b&gt;diagnosed" in page
+
+
+def test_a_kept_failure_shows_where_it_stalled(run):
+    spec = sample_split("pick_place", "train", np.random.default_rng(0)).revise(horizon=16)
+    episode, = rollout(BatchSimulator("pick_place", 1), [spec], [0], HoldActor())
+    record = round_record(1)
+    kept = record.failures[0].model_copy(update={"episode": episode.save(run)})
+    (run.path / "rounds" / "1.json").write_text(record.model_copy(update={"failures": [kept]}).model_dump_json())
+    page = write_report(run).read_text()
+    assert page.count("where it stalled") == 1 and re.search(r"stalled at stage 1 of 6 'approach': Phi 0\.1", page)
 
 
 def test_the_page_needs_nothing_from_elsewhere(run):
