@@ -78,8 +78,25 @@ class GateDecision:
     """Probability of not being worse beyond the tolerance, per set of scenes."""
 
 
+def by_family(
+    name: str, families: Sequence[str], before: Sequence[str], after: Sequence[str]
+) -> dict[str, PairedCounts]:
+    """One set a family, ``name family`` -> pairs: what a family loses is not made up for by what another gains.
+
+    Raises:
+        CodaError: different numbers of families and outcomes.
+    """
+    if not len(families) == len(before) == len(after):
+        raise CodaError(f"{len(families)} families, {len(before)} outcomes before and {len(after)} after: expected pairs")
+    sets = {}
+    for family in dict.fromkeys(families):
+        mine = [i for i, other in enumerate(families) if other == family]
+        sets[f"{name} {family}"] = PairedCounts.count([before[i] for i in mine], [after[i] for i in mine])
+    return sets
+
+
 def gate(sets: Mapping[str, PairedCounts], config: GateConfig = GateConfig()) -> GateDecision:
-    """Decide on a candidate from paired results on each set of scenes (``train``, ``rehearsal``, ...).
+    """Decide on a candidate from paired results on each set of scenes (``train stack``, ``rehearsal stack``, ...).
 
     On every set that has pairs, the probability of having lost less than the tolerance must reach the
     confidence. A candidate that was compared on nothing is not accepted.

@@ -1,12 +1,14 @@
-"""Round 0: demonstrations of the train split, imitation, and the first measurement."""
+"""Round 0: demonstrations of the train split, imitation, practice, and the first measurement."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop, counts, plain, summaries
 from coda_nodes.conductor.ports import DatasetItem, EpisodesRequest
+from coda_nodes.conductor.practice import practise
 from coda_nodes.conductor.scenes import draw_valid, keep, recall, solvable_scenes
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.memory.training import compile_training
@@ -19,17 +21,23 @@ def imitate(loop: Loop) -> LoopState:
     """Run round 0 (or go on with it) and return the state after it."""
     loop.open_round(0)
     shown = loop.step("demonstrations", lambda: _demonstrate(loop))
-    trained = loop.step("imitation", lambda: _train(loop, [key for key, _ in shown["episodes"]]))
+    lessons = [Lesson(key, 1.0, family, TRAIN_SPLIT) for key, family in shown["episodes"]]
+    trained = loop.step("imitation", lambda: _train(loop, "imitation", lessons, "", loop.config.imitation_steps))
+    practised = practise(loop, trained["checkpoint"])
+    if practised["episodes"]:
+        lessons += [Lesson(key, 1.0, family, TRAIN_SPLIT) for key, family in practised["episodes"]]
+        parent = trained["checkpoint"]
+        trained = loop.step("imitation 2", lambda: _train(loop, "imitation 2", lessons, parent, loop.config.practice_steps))
     scenes = loop.step("scenes", lambda: _fixed_scenes(loop))
     dev = loop.step("dev", lambda: measure(loop, scenes["dev"], trained["checkpoint"]))
     train = loop.step("train", lambda: measure(loop, scenes["train"], trained["checkpoint"]))
     state = LoopState(
         checkpoint=trained["checkpoint"], first_checkpoint=trained["checkpoint"],
-        dataset=[Lesson(key, 1.0, family, TRAIN_SPLIT) for key, family in shown["episodes"]],
+        dataset=lessons,
         dev=_counts(loop, dev), train=_counts(loop, train),
         train_outcomes=[item["outcome"] for item in train], scenes=scenes,
     )
-    loop.write_round(_record(loop, state, shown))
+    loop.write_round(_record(loop, state, shown, practised))
     return state
 
 
@@ -58,13 +66,11 @@ def _demonstrate(loop: Loop) -> dict[str, Any]:
     return {"episodes": [[summary.hash, summary.family] for summary in good], "counts": per_family}
 
 
-def _train(loop: Loop, episodes: list[str]) -> dict[str, Any]:
+def _train(loop: Loop, step: str, lessons: list[Lesson], parent: str, steps: int) -> dict[str, Any]:
     config = loop.config
-    program = compile_training(
-        {}, Regime(config.regime), config.imitation_steps, config.learning_rate, batch_size=config.batch_size
-    )
-    items = [DatasetItem(episode) for episode in episodes]
-    trained = loop.ports.train(program, items, "", loop.seed("imitation"), loop.relay("imitation"))
+    program = compile_training({}, Regime(config.regime), steps, config.learning_rate, batch_size=config.batch_size)
+    items = [DatasetItem(lesson.episode, lesson.weight) for lesson in lessons]
+    trained = loop.ports.train(program, items, parent, loop.seed(step), loop.relay("imitation"))
     return {"checkpoint": trained.checkpoint, "metrics": trained.metrics, "program": program.model_dump(mode="json")}
 
 
@@ -76,18 +82,28 @@ def _fixed_scenes(loop: Loop) -> dict[str, str]:
     return {"dev": keep(loop.root, dev), "train": keep(loop.root, train)}
 
 
-def _record(loop: Loop, state: LoopState, shown: dict[str, Any]) -> RoundRecord:
+def _record(loop: Loop, state: LoopState, shown: dict[str, Any], practised: dict[str, Any]) -> RoundRecord:
     nothing = Count(successes=0, episodes=0)
+    taught = Counter(lesson.family for lesson in state.dataset)
     families = {}
     for name in loop.config.families:
-        tried = Count(**shown["counts"][name])
+        tried, driven = Count(**shown["counts"][name]), practised["counts"][name]
         families[name] = FamilyRecord(
             family=name, dev_before=nothing, dev_after=state.dev[name], train_before=nothing, train_after=state.train[name],
-            rollouts=nothing, diagnoses=DiagnosisCounts(), generated=tried.episodes, supervision=tried.successes,
-            text=f"imitation of {tried.successes} demonstrations of the train split (expert solved {tried.successes} of "
-            f"{tried.episodes}); train success {100 * state.train[name].rate:.0f} %",
+            rollouts=driven, diagnoses=DiagnosisCounts(), generated=tried.episodes + driven.episodes, supervision=taught[name],
+            text=_sentence(tried, driven, taught[name] - tried.successes, state.train[name]),
         )
     return RoundRecord(
         round=0, families=families, checkpoint=state.checkpoint, budget=BudgetRecord(**loop.budget.record()),
         seconds=loop.seconds, gate="",
     )
+
+
+def _sentence(tried: Count, driven: Count, corrected: int, train: Count) -> str:
+    words = (
+        f"imitation of {tried.successes} demonstrations of the train split (expert solved {tried.successes} of "
+        f"{tried.episodes})"
+    )
+    if driven.episodes:
+        words += f" and of {corrected} corrections in practice (policy solved {driven.successes} of {driven.episodes})"
+    return f"{words}; train success {100 * train.rate:.0f} %"

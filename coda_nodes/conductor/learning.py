@@ -15,7 +15,7 @@ from coda_nodes.conductor.closing import (
     solved_later,
     verdict_counts,
 )
-from coda_nodes.conductor.gate import GateConfig, GateDecision, PairedCounts, gate
+from coda_nodes.conductor.gate import GateConfig, GateDecision, by_family, gate
 from coda_nodes.conductor.imitation import measure
 from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop, counts, plain, summaries
@@ -89,13 +89,14 @@ def _train(loop: Loop, state: LoopState) -> dict[str, Any]:
 
 
 def _rehearse(loop: Loop, state: LoopState, candidate: str) -> dict[str, list[str]]:
-    """Outcomes of the current policy and the candidate in scenes of solved programs."""
+    """Outcomes of the current policy and the candidate in scenes of solved programs, with the scenes' families."""
     programs = [program for program in state.programs if program.state == "rehearsal"]
     if not programs:
-        return {"before": [], "after": []}
-    each = max(1, loop.config.gate_environments // len(programs))
-    specs = loop.ports.generate(programs, [each] * len(programs), loop.config.seed).specs
-    ended = {}
+        return {"families": [], "before": [], "after": []}
+    of_family = Counter(program.family for program in programs)
+    each = [max(1, loop.config.gate_environments // of_family[program.family]) for program in programs]
+    specs = loop.ports.generate(programs, each, loop.config.seed).specs
+    ended = {"families": [spec.family for spec in specs]}
     for name, checkpoint in (("before", state.checkpoint), ("after", candidate)):
         request = Request(specs, checkpoint, loop.config.seed, "progress", loop.config.execute)
         ended[name] = [summary.outcome for summary in loop.episodes(request)]
@@ -105,10 +106,9 @@ def _rehearse(loop: Loop, state: LoopState, candidate: str) -> dict[str, list[st
 def _decide(
     loop: Loop, state: LoopState, train: Sequence[Mapping[str, Any]], rehearsal: Mapping[str, list[str]]
 ) -> GateDecision:
-    sets = {
-        "train": PairedCounts.count(state.train_outcomes, [item["outcome"] for item in train]),
-        "rehearsal": PairedCounts.count(rehearsal["before"], rehearsal["after"]),
-    }
+    after = [item["outcome"] for item in train]
+    sets = by_family("train", [item["family"] for item in train], state.train_outcomes, after)
+    sets |= by_family("rehearsal", rehearsal["families"], rehearsal["before"], rehearsal["after"])
     return gate(sets, GateConfig(tolerance=loop.config.gate_tolerance))
 
 

@@ -33,10 +33,12 @@ def draw_valid(family: str, split: str, count: int, rng: np.random.Generator, ha
     specs: list[EnvironmentSpec] = []
     for _ in range(count * ATTEMPTS):
         if len(specs) == count:
-            return specs
+            break
         spec = sample_split(family, split, rng, half=half)
         if not static_rejections(spec):
             specs.append(spec)
+    if len(specs) == count:
+        return specs
     raise ValidityError(f"{family}, {split}: only {len(specs)} of {count * ATTEMPTS} draws are valid; {count} were wanted")
 
 

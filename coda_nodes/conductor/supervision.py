@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop
 from coda_nodes.conductor.ports import EpisodesRequest, Start
-from coda_nodes.learner.corrections import choose_starts
+from coda_nodes.learner.corrections import CorrectionConfig, choose_starts
 from coda_nodes.learner.selfimprove import self_improve
 from coda_nodes.world.episode import Episode, EpisodeSummary
 from coda_nodes.world.programs import Regime
@@ -39,7 +39,8 @@ def supervise(
         shown = shown[: loop.config.corrections // 2]
         mine += [s for s in failures if s.family == family][: loop.config.corrections - len(shown)]
         taught += shown
-    return [_lesson(loop, summary) for summary in [*taught, *_correct(loop, mine)]]
+    corrected = correct(loop, mine, Counter(summary.family for summary in mine))
+    return [_lesson(loop, summary) for summary in [*taught, *corrected]]
 
 
 def _lesson(loop: Loop, summary: EpisodeSummary) -> Lesson:
@@ -47,20 +48,29 @@ def _lesson(loop: Loop, summary: EpisodeSummary) -> Lesson:
     return Lesson(summary.hash, WEIGHT, summary.family, spec.provenance.program_id)
 
 
-def _correct(loop: Loop, failures: Sequence[EpisodeSummary]) -> list[EpisodeSummary]:
-    """Let the expert take over from states of the policy's own failures; keep what it solves."""
+def correct(
+    loop: Loop, failures: Sequence[EpisodeSummary], limits: Mapping[str, int], starts: CorrectionConfig = CorrectionConfig()
+) -> list[EpisodeSummary]:
+    """Let the expert take over from states of the policy's own failures; keep what it solves.
+
+    Args:
+        loop: the run.
+        failures: the failures, recorded with their physics states; others are passed over.
+        limits: family -> corrections at most.
+        starts: where in an episode the expert takes over.
+    """
     episodes = [Episode.load(loop.root.episode(summary.hash)) for summary in failures]
     by_hash = {episode.content_hash: episode.spec for episode in episodes}
-    starts = []
-    left = Counter(summary.family for summary in failures)
-    for start in choose_starts(episodes, len(episodes), loop.rng("corrections")):
+    chosen: list[Start] = []
+    left = Counter(limits)
+    for start in choose_starts(episodes, len(episodes) * starts.per_episode, loop.rng("corrections"), starts):
         family = by_hash[start.episode].family
-        if left[family]:  # a failure that cannot be restored gives no other family a start beyond its own
+        if left[family] > 0:  # a failure that cannot be restored gives no other family a start beyond its own
             left[family] -= 1
-            starts.append(start)
+            chosen.append(Start(start.episode, start.chunk))
     config = loop.config
     request = EpisodesRequest(
-        [by_hash[key] for key, _ in starts], "expert", loop.seed("corrections"), "demonstration",
-        config.demonstration_execute, config.demonstration_noise, [Start(key, chunk) for key, chunk in starts],
+        [by_hash[start.episode] for start in chosen], "expert", loop.seed("corrections"), "demonstration",
+        config.demonstration_execute, config.demonstration_noise, chosen,
     )
     return [summary for summary in loop.episodes(request) if summary.outcome == "success"]

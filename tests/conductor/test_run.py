@@ -2,19 +2,24 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.conductor.journal import Journal
 from coda_nodes.conductor.local import LocalPorts
 from coda_nodes.conductor.run import run
 from coda_nodes.report.html import read_rounds
 from coda_nodes.world.artifacts import ArtifactRoot
+from coda_nodes.world.episode import Episode
 from coda_nodes.world.errors import NodeError
 from coda_nodes.world.records import Summary
+from coda_nodes.world.splits import sample_split
 
 CONFIG = TrainConfig(
     families=("stack",), rounds=1, workers=1, demonstrations=10, imitation_steps=40, update_steps=10, batch_size=32,
-    environments=8, drafts=1, corrections=4, dev_environments=3, gate_environments=3, progress_environments=1,
+    practice_environments=4, practice_corrections=3, practice_steps=10, environments=8, drafts=1, corrections=4,
+    dev_environments=3, gate_environments=3, progress_environments=1,
 )
 STEPS = ("plan", "generation", "rollout", "solvability", "diagnosis", "compilation", "validation", "supervision")
 
@@ -65,6 +70,19 @@ def test_nothing_is_counted_twice_after_the_interruption(finished, tmp_path):
         whole = run(CONFIG, ports, root, lambda event: None)
     assert comparable(whole) == comparable(finished[1])
     assert sorted(root.episode_keys()) == sorted(finished[0].episode_keys())
+
+
+def test_round_0_practises_on_the_train_split_and_learns_from_the_experts_corrections(finished):
+    root, _, _, _ = finished
+    journal = Journal(root.path / "journal" / "0")
+    practised, corrected = journal.step("practice", list)["result"], journal.step("corrections", list)["result"]
+    assert len(practised) == 4 and 0 < len(corrected) <= 3
+    specs = [Episode.load(root.episode(item["hash"])).spec for item in [*practised, *corrected]]
+    assert {spec.provenance for spec in specs} == {sample_split("stack", "train", np.random.default_rng(0)).provenance}
+    solved = [item for item in corrected if item["outcome"] == "success"]
+    record = read_rounds(root)[0].families["stack"]
+    assert record.rollouts.episodes == 4 and record.supervision == 10 + len(solved)
+    assert f"{len(solved)} corrections in practice" in record.text
 
 
 def test_every_budgeted_environment_is_an_episode_on_disk(finished):

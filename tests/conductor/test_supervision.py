@@ -10,7 +10,8 @@ import pytest
 
 from coda_nodes.conductor.config import TrainConfig
 from coda_nodes.conductor.loop import Loop
-from coda_nodes.conductor.supervision import WEIGHT, supervise
+from coda_nodes.conductor.practice import STARTS
+from coda_nodes.conductor.supervision import WEIGHT, correct, supervise
 from coda_nodes.simulator.single import SingleSimulator
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.episode import Episode, EpisodeSummary
@@ -141,4 +142,20 @@ def test_without_an_expert_nothing_is_run(root):
     ports = RecordingPorts(root)
     with pytest.raises(NotAvailableError, match="'no_expert' cannot learn from 2 rollouts yet"):
         supervise(loop_of(root, ports, regime="no_expert"), episodes(root, "stack", 2), [])
+    assert ports.requests == []
+
+
+def test_few_failures_give_several_starts_each_and_no_family_more_than_its_limit(root):
+    failures = [*episodes(root, "pick_place", 2), *episodes(root, "stack", 9)]
+    ports = RecordingPorts(root)
+    solved = correct(loop_of(root, ports), failures, dict.fromkeys(FAMILIES, 5), STARTS)
+    assert Counter(summary.family for summary in solved) == dict.fromkeys(FAMILIES, 5)
+    (request,) = ports.requests
+    assert len({(start.episode, start.chunk) for start in request.starts}) == 10
+
+
+@pytest.mark.parametrize("limit", [0, 5])
+def test_without_failures_or_corrections_allowed_nothing_is_run(root, limit):
+    failures = [] if limit else episodes(root, "stack", 3)
+    assert correct(loop_of(root, ports := RecordingPorts(root)), failures, {"stack": limit}) == []
     assert ports.requests == []

@@ -148,6 +148,9 @@ def test_the_conductor_runs_a_small_loop(graph, client: Node, until) -> None:
         rounds=0,
         demonstrations=2,
         imitation_steps=20,
+        practice_environments=2,
+        practice_corrections=2,
+        practice_steps=10,
         dev_environments=1,
         gate_environments=1,
     )
