@@ -16,8 +16,12 @@ from rich.console import Console
 
 from coda_nodes.cli.options import parse, with_help
 from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.conductor.patience import PatienceConfig
+from coda_nodes.conductor.ports import Report
 from coda_nodes.conductor.run import claim, refuse_missing
+from coda_nodes.report.run_log import RunLog
 from coda_nodes.report.terminal import RunView, summary_table
+from coda_nodes.ros.supervision import SupervisionConfig
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.config import from_mapping
 from coda_nodes.world.errors import ArtifactError, NotAvailableError
@@ -29,6 +33,8 @@ LEAST_DISK = 500 * 2**20
 LOCK = ".lock"
 """File in the run's folder that the process training there holds."""
 Settings = with_help(TrainConfig)
+Patience = with_help(PatienceConfig)
+Supervision = with_help(SupervisionConfig)
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,10 @@ class Options:
     """ROS domain id; by default ROS_DOMAIN_ID or a free one."""
     in_process: bool = False
     """Run the same loop in this process without ROS, for debugging."""
+    patience: Annotated[Any, tyro.conf.arg(constructor=Patience)] = field(default_factory=Patience)
+    """What the loop bears."""
+    supervision: Annotated[Any, tyro.conf.arg(constructor=Supervision)] = field(default_factory=Supervision)
+    """What is done about nodes that die or hang."""
     fresh: bool = False
     """Throw away an earlier run in the folder instead of continuing it."""
 
@@ -58,7 +68,7 @@ def run(words: Sequence[str]) -> int:
     with _folder(options) as root:
         claim(root, config)
         with RunView(console) as view:
-            _loop(options, config, root, view)
+            _loop(options, config, root, RunLog(root.path / "logs" / "train.log", view.show))
         if config.held_out_environments:
             _evaluate_final(root, config.workers)
         _finish(root, console)
@@ -107,13 +117,14 @@ def _empty(folder: Path) -> None:
         raise ArtifactError(f"cannot delete {error.filename}: {error.strerror}") from error
 
 
-def _loop(options: Options, config: TrainConfig, root: ArtifactRoot, view: RunView) -> None:
+def _loop(options: Options, config: TrainConfig, root: ArtifactRoot, report: Report) -> None:
+    patience = from_mapping(PatienceConfig, asdict(options.patience))
     if options.in_process:
         from coda_nodes.conductor.local import LocalPorts
         from coda_nodes.conductor.run import run as run_loop
 
         with LocalPorts(root, config.workers, config.seed) as ports:
-            run_loop(config, ports, root, view.show)
+            run_loop(config, ports, root, report, patience)
         return
     from coda_nodes.ros.graph import GraphConfig
     from coda_nodes.ros.train_client import run_training
@@ -122,9 +133,10 @@ def _loop(options: Options, config: TrainConfig, root: ArtifactRoot, view: RunVi
         artifact_root=str(root.path),
         simulator=options.simulator,
         workers=config.workers,
-        own={"critic": {"critic": config.critic}},
+        own={"critic": {"critic": config.critic}, "conductor": asdict(patience)},
     )
-    run_training(asdict(config), graph, root.path, options.domain_id, view.show)
+    supervision = from_mapping(SupervisionConfig, asdict(options.supervision))
+    run_training(asdict(config), graph, root.path, options.domain_id, report, supervision)
 
 
 def _evaluate_final(root: ArtifactRoot, workers: int) -> None:

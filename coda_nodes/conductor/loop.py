@@ -13,9 +13,11 @@ import numpy as np
 from coda_nodes.conductor.budget import Budget
 from coda_nodes.conductor.config import TrainConfig
 from coda_nodes.conductor.journal import Journal
+from coda_nodes.conductor.patience import PatienceConfig
 from coda_nodes.conductor.ports import EpisodesRequest, Ports, Report
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.episode import EpisodeSummary
+from coda_nodes.world.errors import NodeLostError
 from coda_nodes.world.records import Count, RoundRecord
 
 log = logging.getLogger(__name__)
@@ -28,13 +30,17 @@ class Loop:
     the same configuration.
     """
 
-    def __init__(self, config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -> None:
+    def __init__(
+        self, config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: PatienceConfig | None = None
+    ) -> None:
         self.config, self.ports, self.root, self.report = config, ports, root, report
+        self.patience = patience or PatienceConfig()
         self.budget = Budget(config.budget_environments, config.budget_control_steps)
         self.round = 0
         self.journal = Journal(root.path / "journal" / "0")
         self.seconds: dict[str, float] = {}
         self._doing = ""
+        self._found = 0  # finished steps since the last one that ran
 
     def open_round(self, number: int) -> None:
         """Begin (or go on with) a round."""
@@ -48,15 +54,32 @@ class Loop:
         stored = self.journal.step(name, lambda: self._measured(name, run))
         if resumed:
             self.budget = self.budget.plus(stored["spent"])
+            self._found += 1
         self.seconds[name] = stored["seconds"]
         return stored["result"]
 
     def _measured(self, name: str, run: Callable[[], Any]) -> dict[str, Any]:
         begun, before = time.monotonic(), self.budget.ledger()
         self._doing = name
-        self.phase(name, 0.0, "")
-        result = run()
+        if self._found:
+            self.note(f"resumed: {self._found} steps were finished before; goes on with {name} of round {self.round}")
+            self._found = 0
+        result = self._insist(name, run)
         return {"result": result, "spent": self.budget.since(before), "seconds": round(time.monotonic() - begun, 3)}
+
+    def _insist(self, name: str, run: Callable[[], Any]) -> Any:
+        """Do a step; do it again, from the budget before it, when a node was lost meanwhile."""
+        before = self.budget
+        for left in range(self.patience.step_repeats, -1, -1):
+            self.budget = before.plus({})
+            self.phase(name, 0.0, "")
+            try:
+                return run()
+            except NodeLostError as error:
+                if not left:
+                    raise
+                self.note(f"{error}; step {name} of round {self.round} is done again")
+        raise AssertionError("unreachable")
 
     def episodes(self, request: EpisodesRequest) -> list[EpisodeSummary]:
         """Run episodes, paid for from the budget."""

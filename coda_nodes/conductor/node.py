@@ -15,6 +15,7 @@ from coda_interfaces.action import RunEpisodes, RunRounds, Train
 from coda_interfaces.srv import Compile, Diagnose, Generate, Query, Store
 
 from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.conductor.patience import PatienceConfig
 from coda_nodes.conductor.ports import DatasetItem, EpisodesRequest, Generated, Report, Trained
 from coda_nodes.conductor.run import read_config, run
 from coda_nodes.conductor.scenes import keep, recall
@@ -41,7 +42,7 @@ DIAGNOSED_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
-class ConductorSettings(NodeSettings):
+class ConductorSettings(NodeSettings, PatienceConfig):
     """Parameters of the conductor."""
 
     autostart: bool = setting(False, "run the rounds at once and end with them")
@@ -207,12 +208,13 @@ class ConductorNode(CodaNode[ConductorSettings]):
             note = self._tell(event)
             goal.feedback(progress=progress_to_message(note, time.time()))
 
-        run(config, self._ports, self.root, show)
+        run(config, self._ports, self.root, show, self.settings)
         return RunRounds.Result(accepted=True, summary_path="summary.json")
 
     def _run_alone(self) -> None:
         try:
-            run(self._config(self.settings.config_json), self._ports, self.root, self._tell)
+            config = self._config(self.settings.config_json)
+            run(config, self._ports, self.root, self._tell, self.settings)
         except CodaError as error:
             self.status = 2
             self.get_logger().error(str(error))

@@ -11,6 +11,7 @@ from coda_nodes.conductor.config import TrainConfig
 from coda_nodes.conductor.imitation import imitate
 from coda_nodes.conductor.learning import run_round
 from coda_nodes.conductor.loop import Loop
+from coda_nodes.conductor.patience import PatienceConfig
 from coda_nodes.conductor.ports import Ports, Report
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
@@ -28,7 +29,9 @@ PREDECESSOR = 20.0
 """How long to wait for the conductor of a killed run to end [s]."""
 
 
-def run(config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -> Summary:
+def run(
+    config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: PatienceConfig | None = None
+) -> Summary:
     """Run the loop to its last round and write ``summary.json``.
 
     Raises:
@@ -40,7 +43,7 @@ def run(config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report) -
     refuse_missing(config)
     with exclusive(root.path / LOCK, f"another process runs the rounds in {root.path}; wait for it to end", PREDECESSOR):
         claim(root, config)
-        return _run_rounds(Loop(config, ports, root, report))
+        return _run_rounds(Loop(config, ports, root, report, patience))
 
 
 def _run_rounds(loop: Loop) -> Summary:

@@ -14,8 +14,9 @@ from rclpy.node import Node
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
+from coda_nodes.ros.lives import Lives
 from coda_nodes.ros.qos import EVENTS
-from coda_nodes.world.errors import NodeError
+from coda_nodes.world.errors import NodeError, NodeLostError
 
 ACCEPT_TIME = 30.0
 """Time in which a server has to accept a goal [s]."""
@@ -33,27 +34,32 @@ class ServiceCaller:
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self._node, self._name = node, name
         self._client = node.create_client(kind, name)
+        self._lives = Lives(node, name)
 
     def wait(self, timeout: float) -> None:
         """Wait until the service is there.
 
         Raises NodeError that lists the nodes that are, after ``timeout`` [s].
         """
-        _wait_for(self._client.service_is_ready, self._node, f"service {self._name}", timeout)
+        _wait_for(self._ready, self._node, f"service {self._name}", timeout)
+
+    def _ready(self) -> bool:
+        return self._client.service_is_ready() and self._lives.settled()
 
     def call(self, request: Any, timeout: float, discovery: float = 10.0) -> Any:
         """Send ``request`` and return the accepted response.
 
         Raises:
-            NodeError: no such service within ``discovery`` [s], no answer within ``timeout`` [s], the server
-                ended, the request was refused (the message is the server's), or called from the executor
-                thread.
+            NodeLostError: the server ended or was started anew, or no answer came within ``timeout`` [s].
+            NodeError: no such service within ``discovery`` [s], the request was refused (the message is the
+                server's), or called from the executor thread.
         """
         _refuse_executor_thread(self._node, self._name)
         self.wait(discovery)
+        watch = _Server(f"service {self._name}", self._client.service_is_ready, self._lives)
         future = self._client.call_async(request)
         try:
-            response = _result(future, self._client.service_is_ready, f"service {self._name}", timeout)
+            response = watch.result(future, timeout)
         finally:
             self._client.remove_pending_request(future)
         if not getattr(response, "accepted", True):
@@ -67,6 +73,7 @@ class ActionCaller:
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self._node, self._name = node, name
         self._client = ActionClient(node, kind, name)
+        self._lives = Lives(node, name)
         # a subscription of our own, because the client forgets feedback that its goal's result has overtaken
         self._listeners: dict[bytes, _Listener] = {}
         node.create_subscription(kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._hear, EVENTS)
@@ -76,7 +83,10 @@ class ActionCaller:
 
         Raises NodeError that lists the nodes that are, after ``timeout`` [s].
         """
-        _wait_for(self._client.server_is_ready, self._node, f"action {self._name}", timeout)
+        _wait_for(self._ready, self._node, f"action {self._name}", timeout)
+
+    def _ready(self) -> bool:
+        return self._client.server_is_ready() and self._lives.settled()
 
     def run(
         self,
@@ -92,8 +102,8 @@ class ActionCaller:
         and the result tells what was done until then.
 
         Raises:
-            NodeError: as ``ServiceCaller.call``; a goal that is not done after ``timeout`` [s] is cancelled
-                first.
+            NodeError, NodeLostError: as ``ServiceCaller.call``; a goal that is not done after ``timeout`` [s]
+                is cancelled first.
         """
         _refuse_executor_thread(self._node, self._name)
         self.wait(discovery)
@@ -114,18 +124,17 @@ class ActionCaller:
         Requests are sent by the executor thread: in another one an answer can overtake the bookkeeping of its
         request, and is lost then.
         """
-        what, ready, executor = f"action {self._name}", self._client.server_is_ready, self._node.executor
+        executor = self._node.executor
+        server = _Server(f"action {self._name}", self._client.server_is_ready, self._lives)
         name = UUID(uuid=np.frombuffer(key, dtype=np.uint8))
         sent = executor.create_task(lambda: self._client.send_goal_async(goal, goal_uuid=name))
-        handle = _result(_result(sent, ready, what, ACCEPT_TIME), ready, what, ACCEPT_TIME)
+        handle = server.result(server.result(sent, ACCEPT_TIME), ACCEPT_TIME)
         if not handle.accepted:
             raise NodeError(f"{self._name} did not accept the goal")
         asked = executor.create_task(handle.get_result_async)
         watch = _Cancel(executor, handle, cancelled)
         try:
-            return _result(
-                _result(asked, ready, what, timeout), ready, what, timeout, watch
-            ).result, watch.sent
+            return server.result(server.result(asked, timeout), timeout, watch).result, watch.sent
         except NodeError:
             executor.create_task(handle.cancel_goal_async)
             raise
@@ -187,23 +196,37 @@ def _wait_for(ready: Callable[[], bool], node: Node, what: str, timeout: float) 
         pause.wait(0.02)
 
 
-def _result(
-    future: Future[Any],
-    ready: Callable[[], bool],
-    what: str,
-    timeout: float,
-    each: Callable[[], None] = lambda: None,
-) -> Any:
-    done = threading.Event()
-    future.add_done_callback(lambda _: done.set())
-    end = time.monotonic() + timeout
-    seen = time.monotonic()
-    while not done.wait(_SLICE):
-        each()
-        now = time.monotonic()
-        seen = now if ready() else seen
-        if now - seen > GONE_AFTER:
-            raise NodeError(f"{what}: its node ended before it answered")
-        if now > end:
-            raise NodeError(f"{what} did not answer within {timeout:g} s")
-    return future.result()
+class _Server:
+    """The node that owes an answer from now on."""
+
+    def __init__(self, what: str, ready: Callable[[], bool], lives: Lives) -> None:
+        self._what, self._ready, self._lives = what, ready, lives
+        self._life = lives.seen()
+
+    def result(self, future: Future[Any], timeout: float, each: Callable[[], None] = lambda: None) -> Any:
+        """Wait for its answer. Raises NodeLostError where none will come, or none did in ``timeout`` [s]."""
+        done = threading.Event()
+        future.add_done_callback(lambda _: done.set())
+        end = time.monotonic() + timeout
+        there = time.monotonic()
+        while not done.wait(_SLICE):
+            each()
+            now = time.monotonic()
+            there = now if self._ready() else there
+            if now - there > GONE_AFTER:
+                raise NodeLostError(f"{self._what}: its node ended before it answered")
+            if self._started_anew():
+                raise NodeLostError(f"{self._what}: its node was started anew before it answered")
+            if now > end:
+                raise NodeLostError(f"{self._what} did not answer within {timeout:g} s")
+        return future.result()
+
+    def _started_anew(self) -> bool:
+        """Whether the node has another life than when it was asked.
+
+        A killed one is seen for a while longer (20 s with Fast DDS), so that its absence says nothing yet.
+        """
+        seen = self._lives.seen()
+        if not self._life:  # the service was found before the name of its node
+            self._life = seen
+        return bool(seen - self._life)

@@ -13,10 +13,12 @@ from types import TracebackType
 from typing import Any
 
 import rclpy
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from coda_nodes.ros import heartbeat
 from coda_nodes.ros.lifetime import follow_parent
 from coda_nodes.world.errors import CodaError
 
@@ -127,6 +129,7 @@ def _run(make: Callable[[], Node], stop: threading.Event) -> int:
     handler = RosHandler(node)
     logging.getLogger("coda_nodes").addHandler(handler)
     logging.getLogger("coda_nodes").setLevel(logging.INFO)
+    _beat(node)
     spinner = Spinner(node).start()
     node.get_logger().info("ready")
     try:
@@ -142,6 +145,14 @@ def _run(make: Callable[[], Node], stop: threading.Event) -> int:
     if not finished:  # a worker thread still computes: leaving by the interpreter's end would wait for it
         _leave(status)
     return status
+
+
+def _beat(node: Node) -> None:
+    """Show signs of life as long as the node's executor turns."""
+    pipe = heartbeat.take_pipe()
+    if pipe is not None:
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        node.create_timer(heartbeat.PERIOD, lambda: heartbeat.write(pipe), clock=clock)
 
 
 def _wait(stop: threading.Event, spinner: Spinner, node: Any) -> int:

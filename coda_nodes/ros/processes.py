@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 
 from coda_nodes.ros import reaper
 from coda_nodes.ros.graph import NodeProcess
+from coda_nodes.ros.heartbeat import HEARTBEAT, Pulse
 from coda_nodes.ros.lifetime import REAPER, parent_alive
 from coda_nodes.world.errors import NodeError
 
@@ -34,14 +35,16 @@ class NodeEnd:
     log: Path
     last_lines: tuple[str, ...]
 
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        if self.status < 0:
+            return f"was ended by {_signal_name(-self.status)}"
+        return f"ended with status {self.status}"
+
     def __str__(self) -> str:
-        how = (
-            f"was ended by {_signal_name(-self.status)}"
-            if self.status < 0
-            else f"ended with status {self.status}"
-        )
         lines = "".join(f"\n    {line}" for line in self.last_lines)
-        return f"node {self.name} {how}; its log ({self.log}) ends with:{lines or ' nothing'}"
+        return f"node {self.name} {self.how}; its log ({self.log}) ends with:{lines or ' nothing'}"
 
 
 class NodeGroup:
@@ -60,6 +63,7 @@ class NodeGroup:
         self._env = dict(env)
         self._grace = grace
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._pulses: dict[str, Pulse] = {}
         self._reaper: subprocess.Popen[bytes] | None = None
 
     @property
@@ -84,17 +88,29 @@ class NodeGroup:
         return self
 
     def _start_node(self, node: NodeProcess) -> None:
+        pulse = self._pulses[node.name] = Pulse()
         with self.log_of(node.name).open("ab") as log:
             child = subprocess.Popen(
                 node.command(),
-                env=self._env,
+                env={**self._env, HEARTBEAT: str(pulse.pipe)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=(pulse.pipe,),
             )
+        pulse.handed()
         self._children[node.name] = child
         self._tell_reaper("+", child.pid)
+
+    def restart(self, name: str) -> None:
+        """End a node at once, with its workers, and start it anew. Raises NodeError where it cannot be."""
+        self._end(self._children.pop(name))
+        self._pulses.pop(name).close()
+        try:
+            self._start_node(next(node for node in self._nodes if node.name == name))
+        except OSError as error:
+            raise NodeError(f"node {name} cannot be started anew: {error}") from error
 
     def log_of(self, name: str) -> Path:
         """Return the log file of a node."""
@@ -106,6 +122,22 @@ class NodeGroup:
             NodeEnd(name, child.returncode, self.log_of(name), _last_lines(self.log_of(name)))
             for name, child in self._children.items()
             if child.poll() is not None
+        ]
+
+    def silent(self, passed: float, limit: float, at_start: float) -> list[str]:
+        """Return the nodes without a sign of life for too long.
+
+        Args:
+            passed: time since the last call [s].
+            limit: silence that is too long [s].
+            at_start: the same before the first sign of life [s].
+        """
+        for pulse in self._pulses.values():
+            pulse.look(passed)
+        return [
+            name
+            for name, pulse in self._pulses.items()
+            if pulse.silent > (limit if pulse.begun else at_start)
         ]
 
     def check(self) -> None:
@@ -126,13 +158,18 @@ class NodeGroup:
                     break
         finally:
             for child in self._children.values():
-                reaper.send(
-                    child.pid, signal.SIGKILL
-                )  # the group, which outlives its leader while workers live
-                child.wait()
-                self._tell_reaper("-", child.pid)
+                self._end(child)
             self._children.clear()
+            for pulse in self._pulses.values():
+                pulse.close()
+            self._pulses.clear()
             self._stop_reaper()
+
+    def _end(self, child: subprocess.Popen[bytes]) -> None:
+        """Kill the group of a node, which outlives its leader while workers live."""
+        reaper.send(child.pid, signal.SIGKILL)
+        child.wait()
+        self._tell_reaper("-", child.pid)
 
     def _signal(self, number: int) -> None:
         for child in self._children.values():

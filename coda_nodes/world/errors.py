@@ -49,6 +49,10 @@ class NodeError(CodaError):
     """A ROS node or service did not start, answer or end as expected."""
 
 
+class NodeLostError(NodeError):
+    """A node died or hung while it owed an answer; the same call can be made again once it is back."""
+
+
 class MessageError(CodaError):
     """A received message holds NaN, names that do not exist, or arrays of another shape than agreed."""
 

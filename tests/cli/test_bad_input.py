@@ -16,7 +16,9 @@ from coda_nodes.cli import train
 from coda_nodes.cli.main import main
 from coda_nodes.conductor import run as conductor_run
 from coda_nodes.conductor.config import TrainConfig
+from coda_nodes.conductor.patience import PatienceConfig
 from coda_nodes.conductor.scenes import draw_valid
+from coda_nodes.ros.supervision import SupervisionConfig
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.errors import ArtifactError
 from coda_nodes.world.locks import exclusive
@@ -189,8 +191,9 @@ def test_every_option_has_a_description(path: Path) -> None:
                     assert isinstance(after, ast.Expr), f"{path.name}: {kind.name}.{field.target.id}"
 
 
-def test_every_setting_has_a_description() -> None:
-    assert all(field.metadata["help"] for field in dataclasses.fields(TrainConfig))
+@pytest.mark.parametrize("kind", [TrainConfig, PatienceConfig, SupervisionConfig])
+def test_every_setting_has_a_description(kind: type) -> None:
+    assert all(field.metadata["help"] for field in dataclasses.fields(kind))
 
 
 @pytest.mark.parametrize("verb", ["benchmark", "memory", "results"])

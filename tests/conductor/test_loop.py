@@ -7,13 +7,14 @@ import pytest
 
 from coda_nodes.conductor.config import TrainConfig
 from coda_nodes.conductor.loop import Loop
+from coda_nodes.conductor.patience import PatienceConfig
 from coda_nodes.conductor.ports import EpisodesRequest
 from coda_nodes.conductor.run import claim
 from coda_nodes.conductor.scenes import draw_valid, keep, recall
 from coda_nodes.generator.validity import static_rejections
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.episode import EpisodeSummary
-from coda_nodes.world.errors import ArtifactError, BudgetError, ConfigError
+from coda_nodes.world.errors import ArtifactError, BudgetError, ConfigError, NodeError, NodeLostError
 
 
 class HalfHorizonPorts:
@@ -116,3 +117,66 @@ def test_progress_is_shown_under_the_name_of_its_step_where_the_purpose_says_lit
     loop.open_round(2)
     loop.step("dev", lambda: len(loop.episodes(EpisodesRequest(specs, "expert", 0, purpose))))
     assert [(event["phase"], event["fraction"], event["round"]) for event in events] == [("dev", 0.0, 2), (shown, 0.5, 2)]
+
+
+class Lossy(HalfHorizonPorts):
+    """A simulator that is lost in each second of its first calls."""
+
+    def __init__(self, lost):
+        super().__init__()
+        self.lost = lost
+
+    def run_episodes(self, request, report=None):
+        ended = super().run_episodes(request, report)
+        if self.calls % 2 == 0 and self.calls <= 2 * self.lost:
+            raise NodeLostError("action /coda/simulator/run_episodes: its node ended before it answered")
+        return ended
+
+
+def twice(loop, specs):
+    """Two batches in one step: the first is paid for when the second is lost."""
+    request = EpisodesRequest(specs, "expert", 0, "rollout")
+    return loop.step("rollout", lambda: [len(loop.episodes(request)), len(loop.episodes(request))])
+
+
+def test_a_step_in_which_a_node_was_lost_is_done_again_and_counted_once(tmp_path, specs):
+    told = []
+    loop = loop_at(tmp_path, ports := Lossy(lost=2))
+    loop.report = told.append
+    assert twice(loop, specs) == [3, 3] and ports.calls == 6
+    whole = loop_at(tmp_path / "whole", HalfHorizonPorts())
+    twice(whole, specs)
+    assert loop.budget.record() == whole.budget.record()
+    assert loop_at(tmp_path, ports).budget.plus(loop.journal.step("rollout", list)["spent"]).record() == whole.budget.record()
+    notes = [event["text"] for event in told if event["event"] == "note"]
+    assert len(notes) == 2 and all(note.endswith("step rollout of round 1 is done again") for note in notes)
+
+
+def test_a_step_is_not_done_again_for_ever_nor_after_a_refusal(tmp_path, specs):
+    loop = Loop(
+        TrainConfig(), ports := Lossy(lost=100), ArtifactRoot(tmp_path), lambda event: None, PatienceConfig(step_repeats=2)
+    )
+    with pytest.raises(NodeLostError):
+        twice(loop, specs)
+    assert ports.calls == 6 and loop.budget.environments == 3 and not loop.journal.done("rollout")
+    called = []
+
+    def refuse():
+        called.append(1)
+        raise NodeError("/coda/simulator/run_episodes refused: no checkpoint")
+
+    with pytest.raises(NodeError):
+        loop.step("rollout", refuse)
+    assert called == [1]
+
+
+def test_a_resumed_run_tells_what_was_finished_before(tmp_path, specs):
+    spend(loop_at(tmp_path, HalfHorizonPorts()), specs)
+    told = []
+    again = loop_at(tmp_path, HalfHorizonPorts())
+    again.report = told.append
+    spend(again, specs)
+    again.step("diagnosis", list)
+    again.step("compilation", list)
+    notes = [event["text"] for event in told if event["event"] == "note"]
+    assert notes == ["resumed: 1 steps were finished before; goes on with diagnosis of round 1"]
