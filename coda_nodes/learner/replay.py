@@ -64,7 +64,7 @@ class Transitions:
         last = np.arange(CHUNK_STEPS) == self.executed[:, None] - 1
         return (last & self.terminal[:, None]).astype(float)
 
-    def select(self, ids: Count | Mask) -> Transitions:
+    def select(self, ids: Count | Mask | slice) -> Transitions:
         """Some of the transitions, of the same table."""
         return Transitions(**{f.name: getattr(self, f.name)[ids] for f in fields(self)})
 
@@ -160,11 +160,9 @@ class ChunkReplay:
             discount: per control step.
             shaped: whether the potential counts.
         """
-        t = self.transitions
-        phi = self.phi if shaped else np.zeros_like(self.phi)
-        return chunk_targets(
-            t.rewards[ids], t.executed[ids], t.terminal[ids], phi[t.before[ids]], phi[t.after[ids]], value, discount
-        )
+        t = self.transitions.select(ids)
+        before, after = (self.phi[t.before], self.phi[t.after]) if shaped else (np.zeros(t.n), np.zeros(t.n))
+        return chunk_targets(t.rewards, t.executed, t.terminal, before, after, value, discount)
 
 
 def gives_values(episode: Episode) -> bool:
