@@ -41,14 +41,21 @@ def row(folder: Path) -> dict[str, Any]:
         "seconds": summary.seconds, "budget": summary.budget.model_dump(include={"environments", "control_steps"}),
         "diagnoses": summary.diagnoses.model_dump(), "programs": summary.programs,
         "families": {name: family.model_dump() for name, family in summary.families.items()},
-        "halves": summary.model_dump()["held_out_halves"],
+        "halves": summary.model_dump()["held_out_halves"], "imitation": imitation(folder),
     }
+
+
+def imitation(folder: Path) -> dict[str, dict[str, int]]:
+    """Success of imitation on fixed train scenes, by family."""
+    families = json.loads((folder / "rounds" / "0.json").read_text())["families"]
+    return {name: Count.model_validate(record["train_after"]).model_dump() for name, record in families.items()}
 
 
 def control(folder: Path) -> dict[str, Any]:
     """Held-out success of imitation alone, from a run with ``--rounds 0``."""
     summary = Summary.model_validate_json((folder / "summary.json").read_text())
-    steps = json.loads((folder / "config.json").read_text())["imitation_steps"]
+    config = json.loads((folder / "config.json").read_text())
+    steps = config["imitation_steps"] + config["practice_steps"]
     return {"name": "imitation alone", "seed": summary.seed, "gradient_steps": steps, "held_out": count(outcomes(folder)[1])}
 
 
@@ -69,8 +76,7 @@ def main() -> None:
     before, after = (np.concatenate(parts) for parts in zip(*map(outcomes, folders), strict=True))
     seeds = [one["seed"] for one in runs for _ in range(one["before"]["episodes"])]
     pooled = paired_bootstrap(after, before, np.random.default_rng(0), groups=seeds)
-    steps = json.loads((folders[0] / "config.json").read_text())["imitation_steps"]
-    command = f"make train SEED=n OUT=runs/seedn ARGS='--imitation-steps {steps}'; python benchmarks/collect_gain.py runs/seed*"
+    command = "make train SEED=n OUT=runs/seedn; python benchmarks/collect_gain.py runs/seed*"
     about = provenance(command, [one["seed"] for one in runs])
     controls = [control(folder) for folder in args.controls]
     figures = {"runs": runs, "controls": controls, "difference": pooled.as_dict()}

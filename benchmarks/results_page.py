@@ -63,6 +63,12 @@ def gain(result: dict[str, Any]) -> list[str]:
     for family in result["runs"][0]["families"]:
         cells = [pooled(result["runs"], family, key) for key in ("dev_before", "dev_after", "held_out_before", "held_out_after")]
         lines.append(f"| {family} | " + " | ".join(map(rate, cells)) + " |")
+    lines += ["", "Success of imitation (with practice) on 50 fixed train scenes per family, before the first round:", ""]
+    families = list(result["runs"][0]["families"])
+    lines += ["| seed | " + " | ".join(families) + " |", "|---" * (len(families) + 1) + "|"]
+    for one in result["runs"]:
+        cells = [f"{one['imitation'][name]['successes']} of {one['imitation'][name]['episodes']}" for name in families]
+        lines.append(f"| {one['seed']} | " + " | ".join(cells) + " |")
     for one in result.get("controls", []):
         steps, seed = one["gradient_steps"], one["seed"]
         words = f"Control: {one['name']} with {steps} gradient steps (seed {seed}, no rounds)"
