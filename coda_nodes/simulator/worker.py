@@ -21,14 +21,18 @@ from typing import IO, Any
 from coda_nodes.policy.runner import PolicyRunner
 from coda_nodes.simulator.actors import HoldActor, PolicyActor, RolloutActor, ScriptedActor
 from coda_nodes.simulator.batch import BatchSimulator
+from coda_nodes.simulator.lookahead import Lookahead
+from coda_nodes.simulator.plans import PREFIX, LookaheadPlan
 from coda_nodes.simulator.rollout import rollout
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.episode import Episode, EpisodeSummary
 from coda_nodes.world.errors import ArtifactError, CodaError
-from coda_nodes.world.spec import parse_spec
+from coda_nodes.world.spec import EnvironmentSpec, parse_spec
 
 log = logging.getLogger(__name__)
 PR_SET_PDEATHSIG = 1
+SEARCHED = 13
+"""Episodes that look ahead together: each holds as many simulations as it has branches."""
 
 
 def die_with_parent(parent: int) -> None:
@@ -47,12 +51,21 @@ class Worker:
         self._root, self._capacity = root, capacity
         self._simulator_key = ("", "")
         self._simulator: BatchSimulator | None = None
+        self._branches: BatchSimulator | None = None
         self._actors: dict[str, RolloutActor] = {"expert": ScriptedActor(), "hold": HoldActor()}
 
     def run(self, task: dict[str, Any]) -> list[dict[str, Any]]:
         """Run and save the episodes of a task; return their summaries."""
         specs = [parse_spec(text) for text in task["specs"]]
-        episodes = rollout(
+        starts = [self._start(start) for start in task["starts"]]
+        run = self._look_ahead if task["actor"].startswith(PREFIX) else self._roll_out
+        episodes = run(task, specs, starts)
+        for episode in episodes:
+            episode.save(self._root)
+        return [asdict(EpisodeSummary.of(episode)) for episode in episodes]
+
+    def _roll_out(self, task: dict[str, Any], specs: list[EnvironmentSpec], starts: list[Any]) -> list[Episode]:
+        return rollout(
             self._simulator_of(specs[0].family, specs[0].robot),
             specs,
             task["seeds"],
@@ -60,16 +73,23 @@ class Worker:
             execute=task["execute"],
             noise=task["noise"],
             record_physics=task["record_physics"],
-            start_states=[self._start(start) for start in task["starts"]],
+            start_states=starts,
             variants=task["variants"],
         )
-        for episode in episodes:
-            episode.save(self._root)
-        return [asdict(EpisodeSummary.of(episode)) for episode in episodes]
+
+    def _look_ahead(self, task: dict[str, Any], specs: list[EnvironmentSpec], starts: list[Any]) -> list[Episode]:
+        plan, family, robot = LookaheadPlan.load(self._root, task["actor"]), specs[0].family, specs[0].robot
+        simulator = self._simulator_of(family, robot)
+        capacity = plan.config.branches * min(len(specs), SEARCHED)
+        if self._branches is None or self._branches.capacity < capacity:
+            self._branches = BatchSimulator(family, capacity, robot)
+        policy = PolicyRunner.load(self._root.checkpoint(plan.checkpoint))
+        search = Lookahead(simulator, self._branches, policy, task["actor"], plan.tasks, plan.config)
+        return search.run(specs, task["seeds"], starts, task["variants"])
 
     def _simulator_of(self, family: str, robot: str) -> BatchSimulator:
         if self._simulator is None or self._simulator_key != (family, robot):
-            self._simulator = None  # its memory must be free before the next one takes its own
+            self._simulator = self._branches = None  # their memory must be free before the next takes its own
             self._simulator = BatchSimulator(family, self._capacity, robot)
             self._simulator_key = (family, robot)
         return self._simulator

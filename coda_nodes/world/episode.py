@@ -52,6 +52,8 @@ class Episode:
     versions: dict[str, str] = field(default_factory=dict)
     variant: str = ""
     """How it was run where not in the plain way, as in ``execute=4 noise=0.01 start=<episode>:<chunk>``."""
+    branch_steps: int = 0
+    """Control steps of branches that lookahead tried on the way, none of them part of the episode."""
 
     def __post_init__(self) -> None:
         if self.outcome not in get_args(Outcome):
@@ -71,7 +73,7 @@ class Episode:
         document: dict[str, Any] = {
             "spec": self.spec.model_dump(mode="json"), "seed": self.seed, "actor": self.actor, "outcome": self.outcome,
             "steps": self.steps, "predicate_names": self.predicate_names, "reason": self.reason, "versions": self.versions,
-            "variant": self.variant,
+            "variant": self.variant, "branch_steps": self.branch_steps,
         }
         return pack_arrays(arrays, document)
 
@@ -100,7 +102,7 @@ class Episode:
                 states=SceneState(**states, entity_names=(spec.entity_names,) * count, instructions=(spec.instruction,) * count),
                 chunks=arrays["chunks"], executed=arrays["executed"], predicates=arrays["predicates"],
                 predicate_names=tuple(document["predicate_names"]), physics_states=arrays.get("physics_states"),
-                variant=document.get("variant", ""),
+                variant=document.get("variant", ""), branch_steps=document.get("branch_steps", 0),
             )
         except (KeyError, TypeError) as error:
             raise ArtifactError(f"{path} is not an episode: {error}") from error
@@ -118,6 +120,12 @@ class EpisodeSummary:
     seed: int
     actor: str
     reason: str = ""
+    branch_steps: int = 0
+
+    @property
+    def control_steps(self) -> int:
+        """What the episode costs of the budget: its own steps and those of its branches."""
+        return self.steps + self.branch_steps
 
     @staticmethod
     def of(episode: Episode) -> EpisodeSummary:
@@ -125,4 +133,5 @@ class EpisodeSummary:
         return EpisodeSummary(
             hash=episode.content_hash, environment_hash=episode.spec.content_hash, family=episode.spec.family,
             outcome=episode.outcome, steps=episode.steps, seed=episode.seed, actor=episode.actor, reason=episode.reason,
+            branch_steps=episode.branch_steps,
         )
