@@ -7,7 +7,7 @@ from typing import Any
 
 from coda_nodes.world.errors import BudgetError, unknown
 
-PURPOSES = ("rollout", "solvability", "counterfactual", "recreation", "progress", "demonstration")
+PURPOSES = ("rollout", "solvability", "counterfactual", "recreation", "progress", "demonstration", "lookahead")
 """What budget may be spent on."""
 
 Ledger = dict[str, tuple[int, int]]

@@ -17,16 +17,18 @@ from coda_nodes.conductor.closing import (
 )
 from coda_nodes.conductor.gate import GateConfig, GateDecision, by_family, gate
 from coda_nodes.conductor.imitation import measure
+from coda_nodes.conductor.improvement import improve, refined_potentials
 from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop, counts, plain, summaries
 from coda_nodes.conductor.ports import EpisodesRequest as Request
 from coda_nodes.conductor.review import review
 from coda_nodes.conductor.rounds import Found, covered_causes
-from coda_nodes.conductor.selection import cause_key
+from coda_nodes.conductor.selection import CauseKey, cause_key
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.conductor.supervision import supervise
 from coda_nodes.memory.training import compile_training
 from coda_nodes.world.episode import Episode, EpisodeSummary
+from coda_nodes.world.potentials import TaskPotential, read_task_potential
 from coda_nodes.world.programs import TRAIN_SPLIT, GenerationProgram, Regime
 from coda_nodes.world.progress import Measurement
 from coda_nodes.world.records import Count
@@ -41,11 +43,14 @@ def run_round(loop: Loop, state: LoopState, number: int) -> LoopState:
     loop.open_round(number)
     found = Found(loop, state)
     promoted = [program for _, program, _ in found.promoted()]
-    taught = [Lesson(*item) for item in loop.step("supervision", lambda: _supervise(loop, state, found))]
+    own = Regime(loop.config.regime) is Regime.NO_EXPERT
+    refined = loop.step("potentials", lambda: _potentials(loop, state, found)) if own else []
+    tasks = [read_task_potential(task) for task in refined]
+    taught = [Lesson(*item) for item in loop.step("supervision", lambda: _supervise(loop, state, found, tasks))]
     if not taught:
         return _close(loop, state, found, promoted, {}, state.checkpoint, None, [], [])
     grown = state.model_copy(update={"dataset": [*state.dataset, *taught]})
-    trained = loop.step("training", lambda: _train(loop, grown))
+    trained = loop.step("training", lambda: _train(loop, grown, tasks))
     candidate = trained["checkpoint"]
     train = loop.step("gate", lambda: measure(loop, state.scenes["train"], candidate))
     rehearsal = loop.step("rehearsal", lambda: _rehearse(loop, state, candidate))
@@ -55,16 +60,30 @@ def run_round(loop: Loop, state: LoopState, number: int) -> LoopState:
     return _close(loop, grown, found, promoted, per_family, candidate, decision, train, replayed)
 
 
-def _supervise(loop: Loop, state: LoopState, found: Found) -> list[Lesson]:
-    """Teach failures whose cause was confirmed now or before: those of the rollouts, then those of the recreations."""
-    confirmed = {cause_key(diagnosis) for diagnosis, _, _ in found.promoted()} | covered_causes(loop, state)
+def _supervise(loop: Loop, state: LoopState, found: Found, tasks: Sequence[TaskPotential]) -> list[Lesson]:
+    """Learn from failures whose cause was confirmed now or before: those of the rollouts, then those of the recreations."""
+    confirmed = _confirmed(loop, state, found)
     diagnosed = {diagnosis.episode for diagnosis in found.diagnoses if cause_key(diagnosis) in confirmed}
     failures = [summary for summary in found.failures() if summary.hash in diagnosed]
     scenes = {summary.environment_hash for summary in failures}
     shown = [summary for summary in found.expert if summary.environment_hash in scenes]
     for _, _, record in found.promoted():
         failures += _failed(loop, record.program.episodes)
+    if Regime(loop.config.regime) is Regime.NO_EXPERT:
+        return improve(loop, state.checkpoint, failures, tasks)
     return supervise(loop, failures, shown)
+
+
+def _confirmed(loop: Loop, state: LoopState, found: Found) -> set[CauseKey | None]:
+    return {cause_key(diagnosis) for diagnosis, _, _ in found.promoted()} | covered_causes(loop, state)
+
+
+def _potentials(loop: Loop, state: LoopState, found: Found) -> list[dict[str, Any]]:
+    """What the confirmed diagnoses of this round say about the stages of their tasks."""
+    confirmed = _confirmed(loop, state, found)
+    scene = {summary.hash: spec for spec, summary in zip(found.specs, found.rollouts, strict=True)}
+    diagnosed = [(item, scene[item.episode]) for item in found.diagnoses if cause_key(item) in confirmed]
+    return [task.model_dump(mode="json") for task in refined_potentials(diagnosed)]
 
 
 def _failed(loop: Loop, episodes: Sequence[str]) -> list[EpisodeSummary]:
@@ -72,7 +91,7 @@ def _failed(loop: Loop, episodes: Sequence[str]) -> list[EpisodeSummary]:
     return [EpisodeSummary.of(episode) for episode in loaded if episode.outcome == "failure"]
 
 
-def _train(loop: Loop, state: LoopState) -> dict[str, Any]:
+def _train(loop: Loop, state: LoopState, tasks: Sequence[TaskPotential]) -> dict[str, Any]:
     """Fine-tune the current checkpoint on all lessons so far."""
     config = loop.config
     weights: Counter[str] = Counter()
@@ -81,7 +100,8 @@ def _train(loop: Loop, state: LoopState) -> dict[str, Any]:
     total = sum(weights.values())
     train_share = weights.pop(TRAIN_SPLIT) / total
     program = compile_training(
-        weights, Regime(config.regime), config.update_steps, config.update_learning_rate, train_share, config.batch_size
+        weights, Regime(config.regime), config.update_steps, config.update_learning_rate, train_share, config.batch_size,
+        task_potentials=tasks,
     )
     seed, relay = loop.seed("training"), loop.relay("training")
     trained = loop.ports.train(program, state.items(), state.checkpoint, seed, relay)

@@ -85,9 +85,9 @@ class Loop:
         """Run episodes, paid for from the budget."""
         if not request.specs:
             return []
-        self.budget.reserve(request.purpose, len(request.specs), sum(spec.horizon for spec in request.specs))
+        self.budget.reserve(request.purpose, len(request.specs), request.steps_paid * sum(spec.horizon for spec in request.specs))
         ended = self.ports.run_episodes(request, self.relay(request.purpose))
-        self.budget.spend(request.purpose, len(request.specs), sum(summary.steps for summary in ended))
+        self.budget.spend(request.purpose, len(request.specs), sum(summary.control_steps for summary in ended))
         return ended
 
     def rng(self, label: str) -> np.random.Generator:

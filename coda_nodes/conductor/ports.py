@@ -29,7 +29,7 @@ class EpisodesRequest:
 
     specs: Sequence[EnvironmentSpec]
     actor: str
-    """Checkpoint hash, ``expert`` or ``hold``."""
+    """Checkpoint hash, ``expert``, ``hold``, or ``lookahead:`` and the hash of a plan."""
     seed: int
     purpose: str
     """Budget purpose, see ``conductor.budget``."""
@@ -38,6 +38,8 @@ class EpisodesRequest:
     """[m]"""
     starts: Sequence[Start] = ()
     """Empty, or one per specification."""
+    steps_paid: int = 1
+    """Control steps paid for each one executed, at most: more than 1 where branches are tried."""
 
     @property
     def record_physics(self) -> bool:

@@ -63,11 +63,6 @@ def refuse_missing(config: TrainConfig) -> None:
     """
     if config.critic != "state":
         raise NotAvailableError(f"critic {config.critic}: only the state critic is part of this version")
-    if config.regime == "no_expert" and config.rounds:
-        raise NotAvailableError(
-            "regime no_expert: learning from own rollouts is not part of this version; use regime expert, "
-            "or 0 rounds for imitation alone"
-        )
     robot(config.robot)
     if config.bags_per_round:
         raise NotAvailableError("bags_per_round: writing rosbags of failures is not part of this version; leave it at 0")

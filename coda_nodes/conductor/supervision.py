@@ -1,4 +1,4 @@
-"""What the policy is taught after a round: episodes to learn from, by the run's regime."""
+"""Regime ``expert``: what the policy is taught after a round, a capped number of expert episodes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop
 from coda_nodes.conductor.ports import EpisodesRequest, Start
 from coda_nodes.learner.corrections import CorrectionConfig, choose_starts
-from coda_nodes.learner.selfimprove import self_improve
 from coda_nodes.world.episode import Episode, EpisodeSummary
-from coda_nodes.world.programs import Regime
 
 WEIGHT = 2.0
 """Weight of an episode from a compiled environment against one demonstration."""
@@ -26,12 +24,7 @@ def supervise(
         loop: the run.
         failures: the policy's failures whose cause was confirmed, most telling first.
         solved_by_expert: expert episodes in such scenes that solvability has already paid for.
-
-    Raises:
-        NotAvailableError: the regime's learner is not part of this version.
     """
-    if Regime(loop.config.regime) is Regime.NO_EXPERT:
-        self_improve([summary.hash for summary in failures])
     taught: list[EpisodeSummary] = []
     mine: list[EpisodeSummary] = []
     for family in loop.config.families:

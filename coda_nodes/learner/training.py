@@ -58,7 +58,7 @@ def run_program(
     """Train as ``program`` says from the checkpoint ``parent`` (empty: from scratch) and store the result.
 
     Raises:
-        NotAvailableError: the program asks for a potential, another chunk length or an early stop.
+        NotAvailableError: the program asks for values of own rollouts, another chunk length or an early stop.
         ConfigError: the data set is empty or does not fit the parent.
         ArtifactError, CheckpointError: an episode or the parent cannot be read.
     """
@@ -75,8 +75,8 @@ def run_program(
 
 
 def _check(program: TrainingProgram) -> None:
-    if program.potential or program.task_potentials:
-        raise NotAvailableError("the learner imitates; training by a potential is not built yet")
+    if program.potential or "own_rollouts" in program.supervision:
+        raise NotAvailableError("the learner imitates; values of own rollouts by a potential are not learned yet")
     if program.chunk_length != CHUNK_STEPS:
         raise NotAvailableError(
             f"chunks of {program.chunk_length} actions: the learner knows {CHUNK_STEPS} only"

@@ -51,7 +51,7 @@ _PARTS = """
 gripper hand fingers finger pads arm robot tool palm wrist table floor air rim wall walls edge edges top bottom side sides middle
 centre center way motion movement time task grasp grip policy scene instruction camera light start end position height range value
 values episode step stage first second thing things object objects target destination world base frame mark stack tower
-left right front back hole handle mm cm m other same wrong whole
+left right front back hole handle mm cm m other same wrong whole closed open opened resting moving empty
 """
 KNOWN = frozenset(_PARTS.split())
 """Words that name parts of any scene or nothing in it: they need no grounding."""

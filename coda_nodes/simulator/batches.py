@@ -21,7 +21,7 @@ class BatchRequest:
 
     environments: str
     actor: str
-    """Checkpoint hash, ``expert`` or ``hold``."""
+    """Checkpoint hash, ``expert``, ``hold``, or ``lookahead:`` and the hash of a plan."""
     seed: int
     episodes_per_environment: int = 1
     execute: int = CHUNK_STEPS

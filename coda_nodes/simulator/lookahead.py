@@ -42,9 +42,14 @@ class LookaheadConfig:
     smallest: float = setting(0.003, "smallest displacement noise at the end of a chunk", "m", 1e-4, 0.2)
     largest: float = setting(0.05, "largest displacement noise at the end of a chunk", "m", 1e-4, 0.5)
     memory: float = setting(0.5, "correlation of noise with the offset that was committed before", low=0.0, high=0.99)
-    depth: int = setting(1, "chunks after which a branch is judged; those after the first are the policy's own", low=1, high=10)
+    depth: int = setting(2, "chunks after which a branch is judged; those after the first are the policy's own", low=1, high=10)
     commit: int = setting(4, "actions executed of the chosen chunk", low=1, high=CHUNK_STEPS)
     margin: float = setting(0.002, "how much better than the policy's own chunk another must be", low=0.0, high=1.0)
+
+    @property
+    def steps_paid(self) -> int:
+        """Control steps paid for each one executed, at most."""
+        return 1 + -(-CHUNK_STEPS * self.depth * self.branches // self.commit)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -248,7 +248,7 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
             successes=count("success"),
             failures=count("failure"),
             invalid=count("invalid"),
-            control_steps=sum(summary.steps for summary in ended),
+            control_steps=sum(summary.control_steps for summary in ended),
         )
 
     def close(self) -> bool:

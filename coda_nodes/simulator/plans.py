@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from coda_nodes.simulator.lookahead import LookaheadConfig
@@ -24,7 +24,7 @@ class LookaheadPlan:
     """Hash of the checkpoint."""
     tasks: Sequence[TaskPotential] = ()
     """In place of the default potentials of their kinds of goals."""
-    config: LookaheadConfig = LookaheadConfig()
+    config: LookaheadConfig = field(default_factory=LookaheadConfig)
 
     def save(self, root: ArtifactRoot) -> str:
         """Store it; return the name of the actor."""

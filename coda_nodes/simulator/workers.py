@@ -118,7 +118,7 @@ class RolloutPool:
         """Run one episode per specification and save it; return the summaries in the order given.
 
         Args:
-            actor: ``expert``, ``hold`` or the hash of a checkpoint under the root.
+            actor: ``expert``, ``hold``, the hash of a checkpoint under the root, or ``lookahead:`` and that of a plan.
             seed: seed of every episode; a specification listed again gets the next one (seed + 1, ...).
             starts: (episode hash, chunk) of the recorded physics state to start from, or None, per
             specification.

@@ -60,8 +60,8 @@ def unpack_arrays(path: Path) -> tuple[dict[str, np.ndarray], Any]:
 class ArtifactRoot:
     """Folder layout of one run.
 
-    ``environments/<hash>.jsonl``, ``episodes/<hash>.npz``, ``checkpoints/<hash>/``, ``bags/<hash>/``, ``plans/<hash>.json``, ``memory.sqlite``,
-    ``summary.json``, ``report.html``, ``logs/``.
+    ``environments/<hash>.jsonl``, ``episodes/<hash>.npz``, ``checkpoints/<hash>/``, ``bags/<hash>/``, ``plans/<hash>.json``,
+    ``memory.sqlite``, ``summary.json``, ``report.html``, ``logs/``.
     """
 
     def __init__(self, path: Path | str) -> None:

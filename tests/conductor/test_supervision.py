@@ -15,7 +15,6 @@ from coda_nodes.conductor.supervision import WEIGHT, correct, supervise
 from coda_nodes.simulator.single import SingleSimulator
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.episode import Episode, EpisodeSummary
-from coda_nodes.world.errors import NotAvailableError
 from coda_nodes.world.splits import sample_split
 from coda_nodes.world.state import concatenate
 
@@ -135,13 +134,6 @@ def test_failures_that_cannot_be_restored_do_not_push_another_family_over_its_ca
 def test_an_expert_episode_that_failed_is_not_shown(root):
     failed = episodes(root, "stack", 3, "failure", actor="expert")
     assert supervise(loop_of(root, ports := RecordingPorts(root), corrections=6), [], failed) == []
-    assert ports.requests == []
-
-
-def test_without_an_expert_nothing_is_run(root):
-    ports = RecordingPorts(root)
-    with pytest.raises(NotAvailableError, match="'no_expert' cannot learn from 2 rollouts yet"):
-        supervise(loop_of(root, ports, regime="no_expert"), episodes(root, "stack", 2), [])
     assert ports.requests == []
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from coda_nodes.learner.corrections import CorrectionConfig, choose_starts, solvable_until, stalled_at
-from coda_nodes.learner.selfimprove import self_improve
-from coda_nodes.world.errors import BudgetError, ConfigError, NotAvailableError
+from coda_nodes.world.errors import BudgetError, ConfigError
 
 
 @pytest.fixture()
@@ -83,8 +82,3 @@ def test_same_seed_same_starts(failures):
 def test_settings_are_checked():
     with pytest.raises(ConfigError, match="near_stall"):
         CorrectionConfig(near_stall=2.0)
-
-
-def test_no_expert_is_not_available_yet():
-    with pytest.raises(NotAvailableError, match="no_expert"):
-        self_improve(["0123"])

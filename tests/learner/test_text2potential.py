@@ -113,6 +113,14 @@ def test_words_that_cannot_be_grounded_are_quoted(text: str, stage: str, message
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("text", [
+    "The red cube slid out of the closed hand 20 mm up.", "The open gripper stayed 40 mm over the red cube.",
+    "The resting hand let go of the red cube 12 mm beside the blue bin.",
+])
+def test_what_the_state_critic_says_of_the_hand_needs_no_grounding(text: str) -> None:
+    assert of(said(text, "grasp"), never)
+
+
 def test_training_programs_hold_merged_potentials_and_older_ones_still_load() -> None:
     compiler, spec = Text2Potential(never), scene()
     pairs = [(said("The red cube slipped.", "grasp"), spec), (said("The red cube tilted.", "place"), spec)]
