@@ -16,7 +16,7 @@ from rich.console import Console
 
 from coda_nodes.cli.options import parse, with_help
 from coda_nodes.conductor.config import TrainConfig
-from coda_nodes.conductor.patience import PatienceConfig
+from coda_nodes.conductor.patience import Patience, PatienceConfig
 from coda_nodes.conductor.ports import Report
 from coda_nodes.conductor.run import claim, refuse_missing
 from coda_nodes.report.run_log import RunLog
@@ -33,7 +33,7 @@ LEAST_DISK = 500 * 2**20
 LOCK = ".lock"
 """File in the run's folder that the process training there holds."""
 Settings = with_help(TrainConfig)
-Patience = with_help(PatienceConfig)
+Bearing = with_help(PatienceConfig)
 Supervision = with_help(SupervisionConfig)
 
 
@@ -50,7 +50,7 @@ class Options:
     """ROS domain id; by default ROS_DOMAIN_ID or a free one."""
     in_process: bool = False
     """Run the same loop in this process without ROS, for debugging."""
-    patience: Annotated[Any, tyro.conf.arg(constructor=Patience)] = field(default_factory=Patience)
+    patience: Annotated[Any, tyro.conf.arg(constructor=Bearing)] = field(default_factory=Bearing)
     """What the loop bears."""
     supervision: Annotated[Any, tyro.conf.arg(constructor=Supervision)] = field(default_factory=Supervision)
     """What is done about nodes that die or hang."""
@@ -124,7 +124,7 @@ def _loop(options: Options, config: TrainConfig, root: ArtifactRoot, report: Rep
         from coda_nodes.conductor.run import run as run_loop
 
         with LocalPorts(root, config.workers, config.seed) as ports:
-            run_loop(config, ports, root, report, patience)
+            run_loop(config, ports, root, report, Patience(root, patience))
         return
     from coda_nodes.ros.graph import GraphConfig
     from coda_nodes.ros.train_client import run_training

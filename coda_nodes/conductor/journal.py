@@ -21,8 +21,8 @@ class Journal:
     and runs again from its start.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, write: Callable[[Path, bytes], None] = write_atomic) -> None:
+        self.folder, self._write = folder, write
         self.resumed: list[str] = []
 
     def step(self, name: str, run: Callable[[], Any]) -> Any:
@@ -37,7 +37,7 @@ class Journal:
             log.info("resumed: step %s of %s was finished before", name, self.folder.name)
             return self._read(path)
         text = json.dumps(run(), sort_keys=True)
-        write_atomic(path, text.encode())
+        self._write(path, text.encode())
         return json.loads(text)
 
     def done(self, name: str) -> bool:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,10 @@ import numpy as np
 from coda_nodes.conductor.budget import Budget
 from coda_nodes.conductor.config import TrainConfig
 from coda_nodes.conductor.journal import Journal
-from coda_nodes.conductor.patience import PatienceConfig
+from coda_nodes.conductor.patience import Patience
 from coda_nodes.conductor.ports import EpisodesRequest, Ports, Report
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.episode import EpisodeSummary
-from coda_nodes.world.errors import NodeLostError
 from coda_nodes.world.records import Count, RoundRecord
 
 log = logging.getLogger(__name__)
@@ -31,13 +31,13 @@ class Loop:
     """
 
     def __init__(
-        self, config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: PatienceConfig | None = None
+        self, config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: Patience | None = None
     ) -> None:
         self.config, self.ports, self.root, self.report = config, ports, root, report
-        self.patience = patience or PatienceConfig()
+        self.patience = patience or Patience(root, tell=self.note)
         self.budget = Budget(config.budget_environments, config.budget_control_steps)
         self.round = 0
-        self.journal = Journal(root.path / "journal" / "0")
+        self.journal = self._journal()
         self.seconds: dict[str, float] = {}
         self._doing = ""
         self._found = 0  # finished steps since the last one that ran
@@ -45,8 +45,15 @@ class Loop:
     def open_round(self, number: int) -> None:
         """Begin (or go on with) a round."""
         self.round = number
-        self.journal = Journal(self.root.path / "journal" / str(number))
+        self.journal = self._journal()
         self.seconds = {}
+
+    def _journal(self) -> Journal:
+        return Journal(self.root.path / "journal" / str(self.round), self.write)
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Write a file, also where the disk refuses for a while."""
+        self.patience.bear(lambda: write_atomic(path, data))
 
     def step(self, name: str, run: Callable[[], Any]) -> Any:
         """Run one journaled step; what it spends is stored with it and counted once, also after a restart."""
@@ -64,22 +71,15 @@ class Loop:
         if self._found:
             self.note(f"resumed: {self._found} steps were finished before; goes on with {name} of round {self.round}")
             self._found = 0
-        result = self._insist(name, run)
-        return {"result": result, "spent": self.budget.since(before), "seconds": round(time.monotonic() - begun, 3)}
+        before_it = self.budget
 
-    def _insist(self, name: str, run: Callable[[], Any]) -> Any:
-        """Do a step; do it again, from the budget before it, when a node was lost meanwhile."""
-        before = self.budget
-        for left in range(self.patience.step_repeats, -1, -1):
-            self.budget = before.plus({})
+        def attempt() -> Any:
+            self.budget = before_it.plus({})
             self.phase(name, 0.0, "")
-            try:
-                return run()
-            except NodeLostError as error:
-                if not left:
-                    raise
-                self.note(f"{error}; step {name} of round {self.round} is done again")
-        raise AssertionError("unreachable")
+            return run()
+
+        result = self.patience.insist(f"step {name} of round {self.round}", attempt)
+        return {"result": result, "spent": self.budget.since(before), "seconds": round(time.monotonic() - begun, 3)}
 
     def episodes(self, request: EpisodesRequest) -> list[EpisodeSummary]:
         """Run episodes, paid for from the budget."""
@@ -118,7 +118,7 @@ class Loop:
     def write_round(self, record: RoundRecord) -> None:
         """Write the record of a finished round and report each family's line."""
         path = self.root.path / "rounds" / f"{record.round}.json"
-        write_atomic(path, record.model_dump_json(indent=1).encode())
+        self.write(path, record.model_dump_json(indent=1).encode())
         for family in record.families.values():
             before, after = family.dev_before, family.dev_after
             self.report({

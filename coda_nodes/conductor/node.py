@@ -15,7 +15,7 @@ from coda_interfaces.action import RunEpisodes, RunRounds, Train
 from coda_interfaces.srv import Compile, Diagnose, Generate, Query, Store
 
 from coda_nodes.conductor.config import TrainConfig
-from coda_nodes.conductor.patience import PatienceConfig
+from coda_nodes.conductor.patience import Patience, PatienceConfig
 from coda_nodes.conductor.ports import DatasetItem, EpisodesRequest, Generated, Report, Trained
 from coda_nodes.conductor.run import read_config, run
 from coda_nodes.conductor.scenes import keep, recall
@@ -208,18 +208,21 @@ class ConductorNode(CodaNode[ConductorSettings]):
             note = self._tell(event)
             goal.feedback(progress=progress_to_message(note, time.time()))
 
-        run(config, self._ports, self.root, show, self.settings)
+        run(config, self._ports, self.root, show, self._patience())
         return RunRounds.Result(accepted=True, summary_path="summary.json")
 
     def _run_alone(self) -> None:
         try:
             config = self._config(self.settings.config_json)
-            run(config, self._ports, self.root, self._tell, self.settings)
+            run(config, self._ports, self.root, self._tell, self._patience())
         except CodaError as error:
             self.status = 2
             self.get_logger().error(str(error))
         finally:
             self.finished.set()
+
+    def _patience(self) -> Patience:
+        return Patience(self.root, self.settings, stopped=lambda: self._stopped())
 
     def _config(self, text: str) -> TrainConfig:
         """Settings asked for; those with which the run was begun where nothing is asked for."""

@@ -11,7 +11,7 @@ from coda_nodes.conductor.config import TrainConfig
 from coda_nodes.conductor.imitation import imitate
 from coda_nodes.conductor.learning import run_round
 from coda_nodes.conductor.loop import Loop
-from coda_nodes.conductor.patience import PatienceConfig
+from coda_nodes.conductor.patience import Patience
 from coda_nodes.conductor.ports import Ports, Report
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
@@ -30,7 +30,7 @@ PREDECESSOR = 20.0
 
 
 def run(
-    config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: PatienceConfig | None = None
+    config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: Patience | None = None
 ) -> Summary:
     """Run the loop to its last round and write ``summary.json``.
 
@@ -43,7 +43,10 @@ def run(
     refuse_missing(config)
     with exclusive(root.path / LOCK, f"another process runs the rounds in {root.path}; wait for it to end", PREDECESSOR):
         claim(root, config)
-        return _run_rounds(Loop(config, ports, root, report, patience))
+        calm = patience or Patience(root)
+        calm.tell = lambda text: report({"event": "note", "text": text})
+        # what is refused outside of a step makes the loop begin again, from its journal
+        return calm.bear(lambda: _run_rounds(Loop(config, ports, root, report, calm)))
 
 
 def _run_rounds(loop: Loop) -> Summary:
@@ -51,7 +54,7 @@ def _run_rounds(loop: Loop) -> Summary:
     for number in range(1, loop.config.rounds + 1):
         state = run_round(loop, state, number)
     summary = summarise(loop, state)
-    write_atomic(loop.root.path / "summary.json", summary.model_dump_json(indent=1).encode())
+    loop.write(loop.root.path / "summary.json", summary.model_dump_json(indent=1).encode())
     loop.report({"event": "done", "round": loop.round, "text": f"finished {loop.config.rounds} rounds"})
     return summary
 

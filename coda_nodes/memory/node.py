@@ -14,7 +14,7 @@ from coda_nodes.ros import names
 from coda_nodes.ros.base import CodaNode, NodeSettings
 from coda_nodes.ros.node_main import run_node
 from coda_nodes.world.diagnosis import read_diagnosis
-from coda_nodes.world.errors import StoreError
+from coda_nodes.world.errors import StoreError, may_pass
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,23 @@ class MemoryNode(CodaNode[MemorySettings]):
 
     def __init__(self) -> None:
         super().__init__("memory", MemorySettings)
-        self._memory = MemoryService(self.root)
+        self._opened: MemoryService | None = None
+        try:
+            _ = self._memory
+        except StoreError as error:
+            if not may_pass(error):
+                raise
+            self.get_logger().warning(f"{error}; tried again with each request")
         self.serve(Store, names.STORE, self._store)
         self.serve(Query, names.QUERY, self._query)
         self.serve(Compile, names.COMPILE, self._compile)
+
+    @property
+    def _memory(self) -> MemoryService:
+        """The store, opened as soon as it can be: another process may hold it, or the disk be full."""
+        if self._opened is None:
+            self._opened = MemoryService(self.root)
+        return self._opened
 
     def _store(self, request: Store.Request, response: Store.Response) -> Any:
         records = [_object(text, f"record {i}") for i, text in enumerate(request.records_json)]

@@ -15,11 +15,13 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from coda_nodes.ros.qos import EVENTS
-from coda_nodes.world.errors import CodaError
+from coda_nodes.world.errors import CodaError, may_pass
 
 T = TypeVar("T")
 _HEARD = 1.0
 """Longest wait for a listener to feedback before work begins without one [s]."""
+FOR_NOW = "for now: "
+"""Begins the reason of a refusal that may pass; the same request can be made again later."""
 _log = logging.getLogger(__name__)
 
 
@@ -89,10 +91,9 @@ def serve(
                 return handler(request, response)
             return await background.run(handler, request, response)
         except CodaError as error:
-            return refuse(kind.Response(), f"{error}")
+            return refuse(kind.Response(), _words(error))
         except Exception as error:
-            _log.exception("%s failed", name)
-            return refuse(kind.Response(), f"{name} failed: {type(error).__name__}: {error}")
+            return refuse(kind.Response(), _unexpected(name, error))
 
     group = background.group if background is not None else None
     return node.create_service(kind, name, callback, callback_group=group)
@@ -103,6 +104,17 @@ def refuse(answer: Any, message: str) -> Any:
     answer.accepted = False
     answer.message = message
     return answer
+
+
+def _words(error: CodaError) -> str:
+    return f"{FOR_NOW if may_pass(error) else ''}{error}"
+
+
+def _unexpected(name: str, error: Exception) -> str:
+    if may_pass(error):
+        return f"{FOR_NOW}{error}"
+    _log.exception("%s failed", name)
+    return f"{name} failed: {type(error).__name__}: {error}"
 
 
 class Goal:
@@ -141,10 +153,9 @@ def serve_action(
                 _begin, node, name, work, Goal(handle, kind.Feedback, background.closing)
             )
         except CodaError as error:
-            return _abort(handle, failed(kind.Result(), str(error)))
+            return _abort(handle, failed(kind.Result(), _words(error)))
         except Exception as error:
-            _log.exception("%s failed", name)
-            return _abort(handle, failed(kind.Result(), f"{name} failed: {type(error).__name__}: {error}"))
+            return _abort(handle, failed(kind.Result(), _unexpected(name, error)))
         if handle.is_cancel_requested:
             handle.canceled()
         else:

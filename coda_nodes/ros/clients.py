@@ -14,6 +14,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from unique_identifier_msgs.msg import UUID
 
+from coda_nodes.ros.background import FOR_NOW
 from coda_nodes.ros.lives import Lives
 from coda_nodes.ros.qos import EVENTS
 from coda_nodes.world.errors import NodeError, NodeLostError
@@ -52,7 +53,7 @@ class ServiceCaller:
         Raises:
             NodeLostError: the server ended or was started anew, or no answer came within ``timeout`` [s].
             NodeError: no such service within ``discovery`` [s], the request was refused (the message is the
-                server's), or called from the executor thread.
+                server's; ``passing`` tells whether it may be granted later), or called from the executor thread.
         """
         _refuse_executor_thread(self._node, self._name)
         self.wait(discovery)
@@ -63,7 +64,7 @@ class ServiceCaller:
         finally:
             self._client.remove_pending_request(future)
         if not getattr(response, "accepted", True):
-            raise NodeError(f"{self._name} refused: {response.message}")
+            raise _refusal(self._name, response.message)
         return response
 
 
@@ -115,7 +116,7 @@ class ActionCaller:
         finally:
             del self._listeners[key]
         if not getattr(result, "accepted", True) and not stopped:
-            raise NodeError(f"{self._name} refused: {result.message}")
+            raise _refusal(self._name, result.message)
         return result
 
     def _run(self, goal: Any, key: bytes, timeout: float, cancelled: Callable[[], bool]) -> tuple[Any, bool]:
@@ -184,6 +185,12 @@ def _refuse_executor_thread(node: Node, name: str) -> None:
         raise NodeError(f"node {node.get_name()} does not spin, so {name} cannot answer it")
     if getattr(node.executor, "spin_thread", None) is threading.current_thread():
         raise NodeError(f"{name} called from a callback of {node.get_name()}: its answer could never arrive")
+
+
+def _refusal(name: str, message: str) -> NodeError:
+    error = NodeError(f"{name} refused: {message.removeprefix(FOR_NOW)}")
+    error.passing = message.startswith(FOR_NOW)
+    return error
 
 
 def _wait_for(ready: Callable[[], bool], node: Node, what: str, timeout: float) -> None:

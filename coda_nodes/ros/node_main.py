@@ -20,8 +20,10 @@ from rclpy.signals import SignalHandlerOptions
 
 from coda_nodes.ros import heartbeat
 from coda_nodes.ros.lifetime import follow_parent
-from coda_nodes.world.errors import CodaError
+from coda_nodes.world.errors import CodaError, may_pass
 
+FOR_NOW = 75
+"""Status of a node that cannot run for now (EX_TEMPFAIL); a new start may succeed."""
 _PATIENCE = 3.0
 """A second signal this long after the first one ends the process at once [s]."""
 _LAST_TURNS = 20
@@ -104,7 +106,7 @@ def run_node(make: Callable[[], Node], args: Sequence[str] | None = None) -> int
     A node may have ``close()``, called while the graph still works, so that an arm can be told to hold, and
     ``finished``, an event that ends it with its ``status``.
     0: ended on request; 1: unexpected error (traceback logged); 2: an error CoDA raises on purpose (one
-    line).
+    line); 75: the same where it may pass.
     """
     stop = threading.Event()
     _handle_signals(stop)
@@ -116,7 +118,7 @@ def run_node(make: Callable[[], Node], args: Sequence[str] | None = None) -> int
         return _run(make, stop)
     except CodaError as error:
         sys.stderr.write(f"error: {error}\n")
-        return 2
+        return FOR_NOW if may_pass(error) else 2
     except Exception:
         _log.exception("node ended by an unexpected error")
         return 1

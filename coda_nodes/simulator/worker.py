@@ -26,7 +26,7 @@ from coda_nodes.simulator.plans import PREFIX, LookaheadPlan
 from coda_nodes.simulator.rollout import rollout
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.episode import Episode, EpisodeSummary
-from coda_nodes.world.errors import ArtifactError, CodaError
+from coda_nodes.world.errors import ArtifactError, CodaError, may_pass
 from coda_nodes.world.spec import EnvironmentSpec, parse_spec
 
 log = logging.getLogger(__name__)
@@ -112,11 +112,13 @@ class Worker:
 
 
 def answer(worker: Worker, line: bytes) -> bytes:
-    """Result of one task as a JSON line; an error on purpose is told, not raised."""
+    """Result of one task as a JSON line; an error on purpose or of the file system is told, not raised."""
     try:
         reply: dict[str, Any] = {"episodes": worker.run(json.loads(line))}
     except CodaError as error:
-        reply = {"error": type(error).__name__, "message": str(error)}
+        reply = {"error": type(error).__name__, "message": str(error), "passing": may_pass(error)}
+    except OSError as error:
+        reply = {"error": "ArtifactError", "message": str(error), "passing": may_pass(error)}
     return json.dumps(reply).encode() + b"\n"
 
 

@@ -185,7 +185,7 @@ class RolloutPool:
             worker.give(task)
             return
         if "error" in answer:
-            raise _error(answer["error"], answer["message"])
+            raise _error(answer["error"], answer["message"], answer["passing"])
         fresh = [EpisodeSummary(**summary) for summary in answer["episodes"]]
         for place, summary in zip(task.places, fresh, strict=True):
             found[place] = summary
@@ -226,6 +226,8 @@ class RolloutPool:
         return None if physics and episode.physics_states is None else EpisodeSummary.of(episode)
 
 
-def _error(kind: str, message: str) -> CodaError:
+def _error(kind: str, message: str, passing: bool) -> CodaError:
     cause = getattr(errors, kind, SimulationError)
-    return cause(message) if issubclass(cause, CodaError) else SimulationError(message)
+    error = cause(message) if issubclass(cause, CodaError) else SimulationError(message)
+    error.passing = passing
+    return error

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from collections.abc import Iterable
+
+PASSING = frozenset({
+    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE
+})
+"""Refusals of a file system that end by themselves or by somebody's help."""
+PASSING_SQLITE = ("is locked", "is full", "disk I/O error", "readonly database", "unable to open")
+"""Words of SQLite for the same."""
 
 
 class CodaError(Exception):
     """Base of every error CoDA raises on purpose; caught once, at the edge (command line, node)."""
+
+    passing: bool | None = None
+    """Whether the same call can succeed later, where the error itself knows; see ``may_pass``."""
 
 
 class ConfigError(CodaError):
@@ -45,6 +57,12 @@ class StoreError(CodaError):
     """The memory cannot be opened, read or written."""
 
 
+class ClockError(CodaError):
+    """The machine's clock shows an earlier time than was seen before."""
+
+    passing = True
+
+
 class NodeError(CodaError):
     """A ROS node or service did not start, answer or end as expected."""
 
@@ -69,3 +87,19 @@ def unknown(kind: str, value: object, existing: Iterable[object]) -> str:
     """Return the message for a name that does not exist: ``no object 'red_cub' in scene: red_cube, bin``."""
     names = ", ".join(str(name) for name in existing)
     return f"no {kind} {str(value)!r}: {names or '(none exist)'}"
+
+
+def may_pass(error: BaseException | None) -> bool:
+    """Tell whether an error comes from outside (disk full, permission lost, memory locked, clock behind) and may pass.
+
+    The answer is that of the first error that knows it, from ``error`` along what it was raised from.
+    """
+    while error is not None:
+        if isinstance(error, CodaError) and error.passing is not None:
+            return error.passing
+        if isinstance(error, OSError):
+            return error.errno in PASSING
+        if isinstance(error, sqlite3.OperationalError):
+            return any(words in str(error) for words in PASSING_SQLITE)
+        error = error.__cause__
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from coda_nodes.ros.background import Background, Goal, serve, serve_action
 from coda_nodes.ros.node_main import Spinner
 from coda_nodes.ros.parameters import Parameters
 from coda_nodes.world.config import check_settings, setting
-from coda_nodes.world.errors import CodaError, ConfigError, NodeError
+from coda_nodes.world.errors import ArtifactError, CodaError, ConfigError, NodeError, may_pass
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,33 @@ def test_long_service_leaves_the_executor_free_and_times_out_for_its_client(pair
     )
     release.set()
     assert background.close()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOENT])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_refusal_that_may_pass_is_known_as_such_by_its_client(pair, number: int, wrapped: bool) -> None:
+    server, client = pair
+    background = Background(server)
+
+    def fail() -> None:
+        try:
+            raise OSError(number, "no")
+        except OSError as error:
+            if wrapped:
+                raise ArtifactError("cannot write it") from error
+            raise
+
+    serve(server, Query, "/full", lambda request, response: fail(), background)
+    serve_action(server, Train, "/fills", lambda goal: fail(), background, _failed)
+    calls = (
+        lambda: clients.ServiceCaller(client, Query, "/full").call(Query.Request(), 10),
+        lambda: clients.ActionCaller(client, Train, "/fills").run(Train.Goal(), 10),
+    )
+    for call in calls:
+        with pytest.raises(NodeError, match="refused: (?!for now)") as error:
+            call()
+        assert may_pass(error.value) is (number == errno.ENOSPC)
+    background.close()
 
 
 def test_missing_service_names_the_nodes_that_run(pair) -> None:
