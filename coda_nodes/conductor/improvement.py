@@ -19,7 +19,7 @@ from coda_nodes.world.potentials import TaskPotential
 from coda_nodes.world.spec import EnvironmentSpec
 
 log = logging.getLogger(__name__)
-WEIGHT = 2.0
+WEIGHT = 5.0
 """Weight of an own success against one demonstration."""
 SHIFT = 104729
 """Between the seeds of two tries in one scene."""
@@ -33,7 +33,7 @@ def improve(
     Args:
         loop: the run.
         checkpoint: hash of the policy.
-        failures: the policy's failures whose cause was confirmed, most telling first.
+        failures: the policy's failures, those whose cause was confirmed first.
         tasks: potentials that diagnoses have refined; other goals have their default ones.
 
     Returns:

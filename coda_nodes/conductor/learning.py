@@ -61,7 +61,10 @@ def run_round(loop: Loop, state: LoopState, number: int) -> LoopState:
 
 
 def _supervise(loop: Loop, state: LoopState, found: Found, tasks: Sequence[TaskPotential]) -> list[Lesson]:
-    """Learn from failures whose cause was confirmed now or before: those of the rollouts, then those of the recreations."""
+    """Learn from failures whose cause was confirmed now or before: those of the rollouts, then those of the recreations.
+
+    Without an expert the other failures follow, as far as the cap goes: what the policy solves itself cannot mislead it.
+    """
     confirmed = _confirmed(loop, state, found)
     diagnosed = {diagnosis.episode for diagnosis in found.diagnoses if cause_key(diagnosis) in confirmed}
     failures = [summary for summary in found.failures() if summary.hash in diagnosed]
@@ -70,7 +73,8 @@ def _supervise(loop: Loop, state: LoopState, found: Found, tasks: Sequence[TaskP
     for _, _, record in found.promoted():
         failures += _failed(loop, record.program.episodes)
     if Regime(loop.config.regime) is Regime.NO_EXPERT:
-        return improve(loop, state.checkpoint, failures, tasks)
+        rest = [summary for summary in found.failures() if summary.hash not in diagnosed]
+        return improve(loop, state.checkpoint, [*failures, *rest], tasks)
     return supervise(loop, failures, shown)
 
 

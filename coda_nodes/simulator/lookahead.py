@@ -26,8 +26,9 @@ from coda_nodes.world.state import SceneState
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.int_]
-SUCCEEDED, DIVERGED = 2.0, -1.0
-"""Scores of a branch that reaches the goal and of one whose physics diverged; potentials lie in [0, 1]."""
+SUCCEEDED, DROPPED, DIVERGED = 2.0, -1.0, -2.0
+"""Scores of a branch that reaches the goal, of one not followed to the end, and of one whose physics diverged; potentials
+lie in [0, 1]."""
 TURN_PER_METRE = 4.0
 """Rotation noise [rad] per displacement noise [m]."""
 
@@ -43,6 +44,7 @@ class LookaheadConfig:
     largest: float = setting(0.05, "largest displacement noise at the end of a chunk", "m", 1e-4, 0.5)
     memory: float = setting(0.5, "correlation of noise with the offset that was committed before", low=0.0, high=0.99)
     depth: int = setting(2, "chunks after which a branch is judged; those after the first are the policy's own", low=1, high=10)
+    followed: int = setting(4, "branches that are followed beyond their first chunk, best potential first", low=1, high=64)
     commit: int = setting(4, "actions executed of the chosen chunk", low=1, high=CHUNK_STEPS)
     margin: float = setting(0.002, "how much better than the policy's own chunk another must be", low=0.0, high=1.0)
 
@@ -176,7 +178,7 @@ class _Search:
     ) -> None:
         copies = [spec for spec in specs for _ in range(config.branches)]
         self._simulator, self._policy = simulator, policy
-        self._branches, self._depth = config.branches, config.depth
+        self._branches, self._depth, self._followed = config.branches, config.depth, config.followed
         simulator.reset(copies)
         self._potential = CompiledPotential(copies, [potential_of(spec, tasks) for spec in copies])
         self.spent = np.zeros(len(specs), dtype=int)
@@ -188,13 +190,22 @@ class _Search:
         ids = (rows[:, None] * branches + np.arange(branches)).ravel()
         self._simulator.restore(np.repeat(states, branches, axis=0), ids)
         over = self._step(tried.reshape(-1, *tried.shape[2:]), ids)
+        value = self._value()[ids].reshape(-1, branches)
+        if self._depth == 1:
+            return value
+        rank = np.argsort(np.argsort(-value, axis=1, kind="stable"), axis=1)
+        followed = ids[(rank < self._followed).ravel()]
         for _ in range(1, self._depth):
-            ids_left = ids[~over[ids]]
-            if not len(ids_left):
+            left = followed[~over[followed]]
+            if not len(left):
                 break
-            over = self._step(self._policy.act(self._simulator.state().observation().select(ids_left)), ids_left)
+            over = self._step(self._policy.act(self._simulator.state().observation().select(left)), left)
+        return np.where(rank < self._followed, self._value()[ids].reshape(-1, branches), DROPPED)
+
+    def _value(self) -> Array:
+        """What every simulation is worth as it stands now."""
         value = np.where(self._simulator.success, SUCCEEDED, self._potential(self._simulator.state()))
-        return np.where([bool(reason) for reason in self._simulator.reasons], DIVERGED, value)[ids].reshape(-1, branches)
+        return np.where([bool(reason) for reason in self._simulator.reasons], DIVERGED, value)
 
     def _step(self, chunks: Array, ids: Ids) -> NDArray[np.bool_]:
         """Execute chunks (m, 8, 7) in simulations ``ids`` (m,) only; say which of all are over."""
