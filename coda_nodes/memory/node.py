@@ -27,7 +27,7 @@ class MemoryNode(CodaNode[MemorySettings]):
 
     def __init__(self) -> None:
         super().__init__("memory", MemorySettings)
-        self._opened: MemoryService | None = None
+        self._service: MemoryService | None = None
         try:
             _ = self._memory
         except StoreError as error:
@@ -41,9 +41,9 @@ class MemoryNode(CodaNode[MemorySettings]):
     @property
     def _memory(self) -> MemoryService:
         """The store, opened as soon as it can be: another process may hold it, or the disk be full."""
-        if self._opened is None:
-            self._opened = MemoryService(self.root)
-        return self._opened
+        if self._service is None:
+            self._service = MemoryService(self.root)
+        return self._service
 
     def _store(self, request: Store.Request, response: Store.Response) -> Any:
         records = [_object(text, f"record {i}") for i, text in enumerate(request.records_json)]
