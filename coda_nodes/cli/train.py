@@ -22,7 +22,7 @@ from coda_nodes.conductor.run import claim, refuse_missing
 from coda_nodes.report.run_log import RunLog
 from coda_nodes.report.terminal import RunView, summary_table
 from coda_nodes.ros.supervision import SupervisionConfig
-from coda_nodes.world.artifacts import ArtifactRoot
+from coda_nodes.world.artifacts import ArtifactRoot, sweep
 from coda_nodes.world.config import from_mapping
 from coda_nodes.world.errors import ArtifactError, NotAvailableError
 from coda_nodes.world.locks import exclusive
@@ -102,7 +102,11 @@ def _folder(options: Options) -> Iterator[ArtifactRoot]:
     with exclusive(out / LOCK, f"another coda train is running in {out}; wait for it or choose another folder (--out)"):
         if options.fresh:
             _empty(out)
-        yield ArtifactRoot(out.resolve())
+        sweep(out)
+        try:
+            yield ArtifactRoot(out.resolve())
+        finally:
+            sweep(out)
 
 
 def _empty(folder: Path) -> None:

@@ -42,7 +42,7 @@ class TrainConfig:
     lookahead_branches: int = setting(8, "chunks tried from each state of them", low=2, high=64)
     dev_environments: int = setting(60, "dev scenes measured before and after each round", low=0, high=10_000)
     gate_environments: int = setting(50, "train and rehearsal scenes of the improvement gate", low=1, high=10_000)
-    gate_tolerance: float = setting(0.08, "loss of success that the gate tolerates on them, in each family", low=0.0, high=1.0)
+    gate_tolerance: float = setting(0.08, "loss of success that the gate tolerates on them, in each family", low=0.0, high=0.99)
     progress_environments: int = setting(8, "environments per program replayed to measure progress", low=1, high=1000)
     held_out_environments: int = setting(50, "held-out scenes per half, opened after the last round", low=0, high=10_000)
     budget_environments: int = setting(0, "environments that all rounds may spend together; 0: no limit", low=0, high=10**9)

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,21 @@ def write_atomic(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def sweep(folder: Path) -> int:
+    """Delete what killed processes have left half written below a folder; return how many files and folders.
+
+    Call it only where nobody else writes there.
+    """
+    found = list(folder.rglob(".*.part"))
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+    return len(found)
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray], document: Any) -> bytes:

@@ -28,7 +28,12 @@ THROUGHPUT = {
 }
 COUNT, INTERVAL = {"successes": 5, "episodes": 10}, {"mean": 0.1, "low": 0.0, "high": 0.2}
 RUN = {"seed": 0, "before": COUNT, "after": COUNT, "difference": INTERVAL, "seconds": 600.0}
+CELL = {"victim": "critic", "step": "dev", "hit": "dev", "killed": 1, "seconds": 3.0}
+KILLS = {
+    "cells": [CELL], "faults": [], "same_episodes": True, "same_records": True, "same_memory": True, "orphans": 0, "locks": [],
+}
 GOOD: dict[str, dict[str, Any]] = {
+    "kill_matrix": {**ABOUT, "miniature": "--rounds 1", "steps": ["dev"], "episodes": 57, "runs": {"critic": KILLS}},
     "throughput": THROUGHPUT, "gain": {**ABOUT, "runs": [RUN], "difference": INTERVAL},
 }
 
@@ -68,6 +73,7 @@ def test_a_file_without_one_of_its_figures_is_refused(name: str, key: str, tmp_p
         ("throughput", ("seeds",), [], "seeds: "),
         ("throughput", ("machine", "cores"), 1.5, "machine/cores: 1.5 is not of type 'integer'"),
         ("gain", ("runs",), [], "runs: "),
+        ("kill_matrix", ("runs", "critic", "cells"), [], "runs/critic/cells: "),
         ("gain", ("runs", 0, "before", "episodes"), 0, "runs/0/before/episodes: 0 is less than the minimum of 1"),
     ],
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
+from coda_nodes.world.artifacts import ArtifactRoot, sweep, write_atomic
 from coda_nodes.world.errors import ArtifactError
 from coda_nodes.world.locks import exclusive
 
@@ -93,3 +93,21 @@ def test_a_lock_is_held_once_and_given_back_at_death(tmp_path: Path) -> None:
     with exclusive(path, "taken"):
         pass
     holder.stdout.close()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from coda_nodes.world import artifacts
+artifacts.os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+artifacts.write_atomic(Path(sys.argv[1]), b"new")
+"""
+
+
+def test_what_a_process_killed_while_writing_left_is_swept_away(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "episodes" / "old.npz", b"old")
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "episodes" / "new.npz")], check=False)
+    (tmp_path / "checkpoints" / ".abc.1.part").mkdir(parents=True)
+    assert done.returncode == -signal.SIGKILL and len(list(tmp_path.rglob(".*.part"))) == 2
+    assert sweep(tmp_path) == 2
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["old.npz"] and not sweep(tmp_path)
