@@ -47,6 +47,9 @@ FAILURE_MODES = {
 }
 """What happened -> its meaning."""
 
+UNKNOWN = "unknown"
+"""Stage and failure mode where a critic cannot tell, for instance because its pictures are black."""
+
 SCENE = "scene"
 """Object of a cause that concerns the whole scene: camera, light, instruction, start of the robot."""
 
@@ -133,7 +136,7 @@ class Diagnosis(Data):
     @classmethod
     def _known(cls, value: str, info: ValidationInfo) -> str:
         existing = STAGES if info.field_name == "stage" else tuple(FAILURE_MODES)
-        if value not in existing:
+        if value not in (*existing, UNKNOWN):
             raise ValueError(unknown(str(info.field_name).replace("_", " "), value, existing))
         return value
 
@@ -230,7 +233,7 @@ def _line(number: int, line: str, seen: set[str]) -> tuple[str, Any]:
     if key in seen and key != "evidence":
         raise DiagnosisError(f"line {number} {line.strip()!r}: key {key!r} is given twice")
     seen.add(key)
-    if key == "cause" and value == "unknown":
+    if key == "cause" and value == UNKNOWN:
         return key, None
     if key in _PARTS:
         return key, _read_pairs(number, key, value)
