@@ -26,6 +26,7 @@ class Budget:
         if any(limit is not None and limit < 0 for limit in self.limits):
             raise BudgetError(f"limits {environments} environments, {control_steps} control steps: below 0")
         self._ledger: Ledger = {}
+        self._held = (0, 0)
 
     @property
     def environments(self) -> int:
@@ -39,12 +40,29 @@ class Budget:
 
     @property
     def left(self) -> tuple[float, float]:
-        """Environments and control steps still to spend; infinite without a limit."""
-        spent = (self.environments, self.control_steps)
+        """Environments and control steps still to spend, without what is held back; infinite without a limit."""
+        taken = (self.environments + self._held[0], self.control_steps + self._held[1])
         return tuple(  # type: ignore[return-value]
-            float("inf") if limit is None else limit - used
-            for limit, used in zip(self.limits, spent, strict=True)
+            float("inf") if limit is None else max(0, limit - used)
+            for limit, used in zip(self.limits, taken, strict=True)
         )
+
+    def holding(self, environments: int, control_steps: int) -> Budget:
+        """The same budget with so much held back for later, in place of what was held back before.
+
+        Raises:
+            BudgetError: a negative amount.
+        """
+        if min(environments, control_steps) < 0:
+            raise BudgetError(f"cannot hold back {environments} environments, {control_steps} control steps: below 0")
+        same = self.plus({})
+        same._held = (environments, control_steps)
+        return same
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Environments and control steps held back for later."""
+        return self._held
 
     def reserve(self, purpose: str, environments: int, control_steps: int = 0) -> None:
         """Check, before running, that so much is left; nothing is booked.
@@ -90,7 +108,7 @@ class Budget:
     def plus(self, spent: Mapping[str, Sequence[int]]) -> Budget:
         """A budget that has spent ``spent`` more, limits or not: what a resumed run had already used."""
         total = Budget(*self.limits)
-        total._ledger = self.ledger()
+        total._ledger, total._held = self.ledger(), self._held
         for purpose, (environments, steps) in spent.items():
             _check(purpose, environments, steps)
             row = total._ledger.get(purpose, (0, 0))

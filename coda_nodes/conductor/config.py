@@ -40,6 +40,7 @@ class TrainConfig:
     corrections: int = setting(60, "expert corrections per round (regime expert)", low=0, high=100_000)
     lookaheads: int = setting(40, "failed scenes the policy looks ahead in per round (regime no_expert)", low=0, high=100_000)
     lookahead_branches: int = setting(8, "chunks tried from each state of them", low=2, high=64)
+    lookahead_tries: int = setting(1, "tries in a scene until one succeeds, as far as the budget goes", low=1, high=100)
     dev_environments: int = setting(60, "dev scenes measured before and after each round", low=0, high=10_000)
     gate_environments: int = setting(50, "train and rehearsal scenes of the improvement gate", low=1, high=10_000)
     gate_tolerance: float = setting(0.08, "loss of success that the gate tolerates on them, in each family", low=0.0, high=0.99)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from coda_nodes.conductor.lessons import Lesson
-from coda_nodes.conductor.loop import Loop
+from coda_nodes.conductor.loop import Loop, in_turn
 from coda_nodes.conductor.ports import EpisodesRequest
 from coda_nodes.learner.text2potential import Text2Potential
 from coda_nodes.policy.language import SentenceEncoder
@@ -49,13 +49,36 @@ def improve(
                 break
     config = LookaheadConfig(branches=loop.config.lookahead_branches)
     plan = LookaheadPlan(checkpoint, tuple(tasks), config)
-    request = EpisodesRequest(
-        list(scenes.values()), plan.save(loop.root), loop.seed("lookahead") + SHIFT, "lookahead", steps_paid=config.steps_paid
-    )
+    ended = in_waves(loop, list(scenes.values()), plan.save(loop.root), config.steps_paid)
     return [
         Lesson(summary.hash, WEIGHT, summary.family, scenes[summary.environment_hash].provenance.program_id)
-        for summary in loop.episodes(request) if summary.outcome == "success"
+        for summary in ended if summary.outcome == "success"
     ]
+
+
+def in_waves(loop: Loop, specs: Sequence[EnvironmentSpec], actor: str, steps_paid: int) -> list[EpisodeSummary]:
+    """Episodes of ``actor`` in the scenes, families in turn, as far as the budget goes; failed ones again up to
+    ``lookahead_tries`` times.
+
+    An episode may cost ``steps_paid`` control steps for each step of its horizon but mostly costs less: each wave takes
+    what is surely affordable, and the next one what that left.
+    """
+    ended: list[EpisodeSummary] = []
+    waiting = in_turn(specs)
+    for attempt in range(loop.config.lookahead_tries):
+        failed: set[str] = set()
+        begun = waiting
+        while waiting:
+            count = loop.budget.affordable([steps_paid * spec.horizon for spec in waiting])
+            if not count:
+                return ended
+            wave, waiting = waiting[:count], waiting[count:]
+            seed = loop.seed("lookahead") + SHIFT * (1 + attempt)
+            done = loop.episodes(EpisodesRequest(wave, actor, seed, "lookahead", steps_paid=steps_paid))
+            failed |= {summary.environment_hash for summary in done if summary.outcome != "success"}
+            ended += done
+        waiting = [spec for spec in begun if spec.content_hash in failed]
+    return ended
 
 
 def refined_potentials(diagnosed: Sequence[tuple[Diagnosis, EnvironmentSpec]]) -> list[TaskPotential]:

@@ -23,6 +23,7 @@ from coda_nodes.conductor.loop import Loop, counts, plain, summaries
 from coda_nodes.conductor.ports import EpisodesRequest as Request
 from coda_nodes.conductor.review import review
 from coda_nodes.conductor.rounds import Found, covered_causes
+from coda_nodes.conductor.scenes import keep, recall
 from coda_nodes.conductor.selection import CauseKey, cause_key
 from coda_nodes.conductor.state import LoopState
 from coda_nodes.conductor.supervision import supervise
@@ -41,21 +42,29 @@ GALLERY_REPLAYS = 6
 def run_round(loop: Loop, state: LoopState, number: int) -> LoopState:
     """Run a round (or go on with it) and return the state after it."""
     loop.open_round(number)
+    loop.share_budget()
+    rehearsed = recall(loop.root, loop.step("rehearsal scenes", lambda: _rehearsal_scenes(loop, state)))
+    gated = [*recall(loop.root, state.scenes["train"]), *rehearsed, *rehearsed]
+    loop.hold(gated)
     found = Found(loop, state)
+    again = _replayed(loop, found)
+    loop.hold([*gated, *again])
     promoted = [program for _, program, _ in found.promoted()]
     own = Regime(loop.config.regime) is Regime.NO_EXPERT
-    refined = loop.step("potentials", lambda: _potentials(loop, state, found)) if own else []
+    grounds = own and loop.strategy.grounds
+    refined = loop.step("potentials", lambda: _potentials(loop, state, found)) if grounds else []
     tasks = [read_task_potential(task) for task in refined]
     taught = [Lesson(*item) for item in loop.step("supervision", lambda: _supervise(loop, state, found, tasks))]
-    if not taught:
+    loop.hold([])
+    if not taught and not loop.strategy.trains_always:
         return _close(loop, state, found, promoted, {}, state.checkpoint, None, [], [])
     grown = state.model_copy(update={"dataset": [*state.dataset, *taught]})
     trained = loop.step("training", lambda: _train(loop, grown, tasks))
     candidate = trained["checkpoint"]
     train = loop.step("gate", lambda: measure(loop, state.scenes["train"], candidate))
-    rehearsal = loop.step("rehearsal", lambda: _rehearse(loop, state, candidate))
+    rehearsal = loop.step("rehearsal", lambda: _rehearse(loop, state, rehearsed, candidate))
     decision = _decide(loop, state, train, rehearsal)
-    replayed = summaries(loop.step("replay", lambda: _replay(loop, found, candidate)))
+    replayed = summaries(loop.step("replay", lambda: _replay(loop, again, candidate)))
     per_family = Counter(lesson.family for lesson in taught)
     return _close(loop, grown, found, promoted, per_family, candidate, decision, train, replayed)
 
@@ -64,18 +73,23 @@ def _supervise(loop: Loop, state: LoopState, found: Found, tasks: Sequence[TaskP
     """Learn from failures whose cause was confirmed now or before: those of the rollouts, then those of the recreations.
 
     Without an expert the other failures follow, as far as the cap goes: what the policy solves itself cannot mislead it.
+    A strategy without diagnoses learns from all failures.
     """
-    confirmed = _confirmed(loop, state, found)
-    diagnosed = {diagnosis.episode for diagnosis in found.diagnoses if cause_key(diagnosis) in confirmed}
+    strategy, own = loop.strategy, Regime(loop.config.regime) is Regime.NO_EXPERT
+    if strategy.diagnoses:
+        confirmed = _confirmed(loop, state, found)
+        diagnosed = {diagnosis.episode for diagnosis in found.diagnoses if cause_key(diagnosis) in confirmed}
+    else:
+        diagnosed = {summary.hash for summary in found.failures()}
     failures = [summary for summary in found.failures() if summary.hash in diagnosed]
     scenes = {summary.environment_hash for summary in failures}
-    shown = [summary for summary in found.expert if summary.environment_hash in scenes]
     for _, _, record in found.promoted():
         failures += _failed(loop, record.program.episodes)
-    if Regime(loop.config.regime) is Regime.NO_EXPERT:
+    if own:
         rest = [summary for summary in found.failures() if summary.hash not in diagnosed]
-        return improve(loop, state.checkpoint, [*failures, *rest], tasks)
-    return supervise(loop, failures, shown)
+        return improve(loop, state.checkpoint, strategy.order(loop, state, found, [*failures, *rest]), tasks)
+    shown = [summary for summary in found.expert if summary.environment_hash in scenes]
+    return supervise(loop, strategy.order(loop, state, found, failures), shown)
 
 
 def _confirmed(loop: Loop, state: LoopState, found: Found) -> set[CauseKey | None]:
@@ -104,23 +118,25 @@ def _train(loop: Loop, state: LoopState, tasks: Sequence[TaskPotential]) -> dict
     total = sum(weights.values())
     train_share = weights.pop(TRAIN_SPLIT) / total
     program = compile_training(
-        weights, Regime(config.regime), config.update_steps, config.update_learning_rate, train_share, config.batch_size,
-        task_potentials=tasks,
+        weights, Regime(config.regime), loop.strategy.gradient_steps(config), config.update_learning_rate, train_share,
+        config.batch_size, task_potentials=tasks,
     )
     seed, relay = loop.seed("training"), loop.relay("training")
     trained = loop.ports.train(program, state.items(), state.checkpoint, seed, relay)
     return {"checkpoint": trained.checkpoint, "metrics": trained.metrics, "program": program.model_dump(mode="json")}
 
 
-def _rehearse(loop: Loop, state: LoopState, candidate: str) -> dict[str, list[str]]:
-    """Outcomes of the current policy and the candidate in scenes of solved programs, with the scenes' families."""
+def _rehearsal_scenes(loop: Loop, state: LoopState) -> str:
+    """Scenes of solved programs, to be compared on; hash under which they are kept."""
     programs = [program for program in state.programs if program.state == "rehearsal"]
-    if not programs:
-        return {"families": [], "before": [], "after": []}
     of_family = Counter(program.family for program in programs)
     each = [max(1, loop.config.gate_environments // of_family[program.family]) for program in programs]
-    specs = loop.ports.generate(programs, each, loop.config.seed).specs
-    ended = {"families": [spec.family for spec in specs]}
+    return keep(loop.root, loop.ports.generate(programs, each, loop.config.seed).specs) if programs else ""
+
+
+def _rehearse(loop: Loop, state: LoopState, specs: Sequence[EnvironmentSpec], candidate: str) -> dict[str, list[str]]:
+    """Outcomes of the current policy and the candidate in scenes of solved programs, with the scenes' families."""
+    ended = {"families": [spec.family for spec in specs], "before": [], "after": []}
     for name, checkpoint in (("before", state.checkpoint), ("after", candidate)):
         request = Request(specs, checkpoint, loop.config.seed, "progress", loop.config.execute)
         ended[name] = [summary.outcome for summary in loop.episodes(request)]
@@ -136,8 +152,10 @@ def _decide(
     return gate(sets, GateConfig(tolerance=loop.config.gate_tolerance))
 
 
-def _replay(loop: Loop, found: Found, candidate: str) -> list[dict[str, Any]]:
-    """The candidate in scenes the round has rolled out: some of each program, and of the failures."""
+def _replayed(loop: Loop, found: Found) -> list[EnvironmentSpec]:
+    """Scenes of the round that the candidate tries again: some of each program, and of the failures."""
+    if not loop.strategy.tracks:
+        return []
     taken: Counter[str] = Counter()
     chosen: dict[str, EnvironmentSpec] = {}
     failed = {summary.environment_hash for summary in found.failures()}
@@ -149,8 +167,12 @@ def _replay(loop: Loop, found: Found, candidate: str) -> list[dict[str, Any]]:
         elif spec.content_hash in failed and taken[spec.family] < GALLERY_REPLAYS:
             taken[spec.family] += 1
             chosen[spec.content_hash] = spec
-    request = Request(list(chosen.values()), candidate, loop.seed("rollout"), "progress", loop.config.execute)
-    return plain(loop.episodes(request))
+    return list(chosen.values())
+
+
+def _replay(loop: Loop, specs: Sequence[EnvironmentSpec], candidate: str) -> list[dict[str, Any]]:
+    paid = loop.affordable(specs)
+    return plain(loop.episodes(Request(paid, candidate, loop.seed("rollout"), "progress", loop.config.execute)))
 
 
 def _by_program(found: Found, replayed: Sequence[EpisodeSummary]) -> dict[str, tuple[Count, Count]]:
@@ -177,11 +199,14 @@ def _close(
     dev = loop.step("dev", lambda: measure(loop, state.scenes["dev"], candidate)) if accepted else []
     pairs = _by_program(found, replayed)
     measurements = _measurements(loop, found, pairs, candidate)
-    programs = review(loop, [*state.programs, *promoted], [*state.measurements, *measurements])
+    programs = _kept(loop, state, promoted, measurements)
     tally = state.diagnoses
     for family in loop.config.families:
         tally = add_counts(tally, verdict_counts(found, family))
-    changes: dict[str, Any] = {"programs": programs, "diagnoses": tally, "measurements": [*state.measurements, *measurements]}
+    levels = loop.strategy.carry(loop, state, found)
+    changes: dict[str, Any] = {
+        "levels": levels, "programs": programs, "diagnoses": tally, "measurements": [*state.measurements, *measurements],
+    }
     if accepted:
         changes.update(
             checkpoint=candidate, dev=counts(summaries(dev), loop.config.families),
@@ -197,6 +222,16 @@ def _close(
     ))
     loop.note(f"round {loop.round}: {words}")
     return after
+
+
+def _kept(
+    loop: Loop, state: LoopState, promoted: Sequence[GenerationProgram], measurements: Sequence[Measurement]
+) -> list[GenerationProgram]:
+    """Programs after the round: without memory only this round's, without progress all of them as they are."""
+    programs = [*(state.programs if loop.strategy.remembers else []), *promoted]
+    if loop.strategy.tracks:
+        return review(loop, programs, [*state.measurements, *measurements])
+    return list({program.program_id: program for program in programs}.values())
 
 
 def _measurements(

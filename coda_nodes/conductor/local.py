@@ -6,11 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from coda_nodes.conductor.ports import DatasetItem, EpisodesRequest, Generated, Report, Trained
 from coda_nodes.critic.state import StateCritic
-from coda_nodes.generator.sampling import draw_valid
+from coda_nodes.generator.sampling import base_stream, draw_valid
 from coda_nodes.learner.training import Weighted, run_program
 from coda_nodes.memory.service import MemoryService
 from coda_nodes.simulator.workers import RolloutPool
@@ -24,10 +22,10 @@ from coda_nodes.world.splits import load_splits
 class LocalPorts:
     """Implements ``conductor.ports.Ports`` by direct calls; a context manager that ends its rollout workers."""
 
-    def __init__(self, root: ArtifactRoot, workers: int, seed: int) -> None:
+    def __init__(self, root: ArtifactRoot, workers: int, seed: int, retrieval: bool = True) -> None:
         self.root, self.seed = root, seed
         self.pool = RolloutPool(workers, root)
-        self.memory = MemoryService(root)
+        self.memory = MemoryService(root, retrieval=retrieval)
         self.critic = StateCritic()
 
     def __enter__(self) -> LocalPorts:
@@ -40,7 +38,7 @@ class LocalPorts:
         """See ``Ports``."""
         made = Generated([])
         for program, count in zip(programs, counts, strict=True):
-            drawn = draw_valid(program, count, np.random.default_rng(seed), load_splits())
+            drawn = draw_valid(program, count, base_stream(program, seed), load_splits())
             made.specs.extend(drawn.specs)
             made.rejections.extend(f"{program.family}: {reason}" for reason in drawn.rejections)
         return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,9 +17,11 @@ from coda_nodes.conductor.config import TrainConfig
 from coda_nodes.conductor.journal import Journal
 from coda_nodes.conductor.patience import Patience
 from coda_nodes.conductor.ports import EpisodesRequest, Ports, Report
+from coda_nodes.conductor.strategy import CODA, Strategy
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.episode import EpisodeSummary
 from coda_nodes.world.records import Count, RoundRecord
+from coda_nodes.world.spec import EnvironmentSpec
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +34,14 @@ class Loop:
     """
 
     def __init__(
-        self, config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: Patience | None = None
+        self, config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: Patience | None = None,
+        strategy: Strategy = CODA,
     ) -> None:
-        self.config, self.ports, self.root, self.report = config, ports, root, report
+        self.config, self.ports, self.root, self.report, self.strategy = config, ports, root, report, strategy
         self.patience = patience or Patience(root, tell=self.note)
         self.budget = Budget(config.budget_environments, config.budget_control_steps)
         self.round = 0
+        self._later = (0, 0)
         self.journal = self._journal()
         self.seconds: dict[str, float] = {}
         self._doing = ""
@@ -90,6 +95,27 @@ class Loop:
         self.budget.spend(request.purpose, len(request.specs), sum(summary.control_steps for summary in ended))
         return ended
 
+    def share_budget(self) -> None:
+        """From the start of a round on: hold back an even share of what is left for each later round."""
+        self.budget = self.budget.holding(0, 0)
+        rounds = self.config.rounds - self.round + 1
+        later = [0 if limit is None else int(left) * (rounds - 1) // rounds
+                 for left, limit in zip(self.budget.left, self.budget.limits, strict=True)]
+        self._later = (later[0], later[1])
+        self.budget = self.budget.holding(*self._later)
+
+    def hold(self, specs: Sequence[EnvironmentSpec]) -> None:
+        """Hold back what one episode in each of these scenes may cost, beside the share of later rounds."""
+        environments, steps = self._later
+        self.budget = self.budget.holding(environments + len(specs), steps + sum(spec.horizon for spec in specs))
+
+    def affordable(self, specs: Sequence[EnvironmentSpec]) -> list[EnvironmentSpec]:
+        """The scenes, or as many as the budget surely pays an episode each for; families then take turns."""
+        if self.budget.affordable([spec.horizon for spec in specs]) == len(specs):
+            return list(specs)
+        turns = in_turn(specs)
+        return turns[: self.budget.affordable([spec.horizon for spec in turns])]
+
     def rng(self, label: str) -> np.random.Generator:
         """A generator of its own for each round and label: a resumed step draws the same numbers."""
         return np.random.default_rng([self.config.seed, self.round, *label.encode()])
@@ -125,6 +151,16 @@ class Loop:
                 "event": "family", "round": record.round, "family": family.family, "text": family.text,
                 "before": [before.successes, before.episodes], "after": [after.successes, after.episodes],
             })
+
+
+def in_turn(specs: Sequence[EnvironmentSpec]) -> list[EnvironmentSpec]:
+    """Scenes of all families in turn, each family's in their order."""
+    place: Counter[str] = Counter()
+    keyed = []
+    for spec in specs:
+        keyed.append((place[spec.family], spec))
+        place[spec.family] += 1
+    return [spec for _, spec in sorted(keyed, key=lambda item: item[0])]
 
 
 def counts(ended: Sequence[EpisodeSummary], families: Sequence[str]) -> dict[str, Count]:

@@ -14,6 +14,7 @@ from coda_nodes.conductor.loop import Loop
 from coda_nodes.conductor.patience import Patience
 from coda_nodes.conductor.ports import Ports, Report
 from coda_nodes.conductor.state import LoopState
+from coda_nodes.conductor.strategy import CODA, Strategy
 from coda_nodes.world.artifacts import ArtifactRoot, write_atomic
 from coda_nodes.world.config import from_mapping
 from coda_nodes.world.errors import ConfigError, NotAvailableError
@@ -30,7 +31,8 @@ PREDECESSOR = 20.0
 
 
 def run(
-    config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: Patience | None = None
+    config: TrainConfig, ports: Ports, root: ArtifactRoot, report: Report, patience: Patience | None = None,
+    strategy: Strategy = CODA,
 ) -> Summary:
     """Run the loop to its last round and write ``summary.json``.
 
@@ -46,7 +48,7 @@ def run(
         calm = patience or Patience(root)
         calm.tell = lambda text: report({"event": "note", "text": text})
         # what is refused outside of a step makes the loop begin again, from its journal
-        return calm.bear(lambda: _run_rounds(Loop(config, ports, root, report, calm)))
+        return calm.bear(lambda: _run_rounds(Loop(config, ports, root, report, calm, strategy)))
 
 
 def _run_rounds(loop: Loop) -> Summary:

@@ -11,6 +11,26 @@ from coda_nodes.world.progress import Measurement
 from coda_nodes.world.records import Count, DiagnosisCounts
 
 
+class Level(BaseModel):
+    """A scene kept for replay or mutation, and what is known of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    environment: str
+    """Content hash."""
+    family: str
+    episode: str
+    """The policy's last episode there; it holds the scene."""
+    solved: bool
+    """How that episode ended."""
+    solvable: bool
+    """Whether the expert solves it, or the policy did."""
+    score: float
+    """Learning potential, by the last episode."""
+    round: int
+    """When it was last played."""
+
+
 class LoopState(BaseModel):
     """State after a finished round."""
 
@@ -27,6 +47,8 @@ class LoopState(BaseModel):
     diagnoses: DiagnosisCounts = DiagnosisCounts()
     measurements: list[Measurement] = []
     """Success per program and round, oldest first."""
+    levels: list[Level] = []
+    """Of strategies that replay or edit scenes."""
     scenes: dict[str, str]
     """``dev`` and ``train`` -> hash of the fixed scenes measured on."""
     train_outcomes: list[str]

@@ -62,6 +62,7 @@ def correct(
             left[family] -= 1
             chosen.append(Start(start.episode, start.chunk))
     config = loop.config
+    chosen = chosen[: loop.budget.affordable([by_hash[start.episode].horizon for start in chosen])]
     request = EpisodesRequest(
         [by_hash[start.episode] for start in chosen], "expert", loop.seed("corrections"), "demonstration",
         config.demonstration_execute, config.demonstration_noise, chosen,

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from coda_interfaces.action import RunEpisodes
 from coda_interfaces.srv import Generate
 
-from coda_nodes.generator.sampling import draw_valid
+from coda_nodes.generator.sampling import base_stream, draw_valid
 from coda_nodes.ros import names
 from coda_nodes.ros.base import CodaNode, NodeSettings
 from coda_nodes.ros.clients import ActionCaller
@@ -49,8 +48,7 @@ class GeneratorNode(CodaNode[GeneratorSettings]):
         specs: list[EnvironmentSpec] = []
         rejections: list[str] = []
         for program, count in zip(programs, _shares(request.count, len(programs)), strict=True):
-            rng = np.random.default_rng(int(request.seed))
-            drawn = draw_valid(program, count, rng, self._splits)
+            drawn = draw_valid(program, count, base_stream(program, int(request.seed)), self._splits)
             specs += drawn.specs
             rejections += [_rejection(program, reason) for reason in drawn.rejections]
         if request.require_solvable and specs:

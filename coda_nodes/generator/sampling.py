@@ -29,6 +29,12 @@ class Drawn:
     rejections: list[str] = field(default_factory=list)
 
 
+def base_stream(program: GenerationProgram, seed: int) -> np.random.Generator:
+    """Where scenes of a program are drawn from: programs of one family and base share it, so that a program and the same
+    without its operators give matched scenes; programs of different bases do not repeat each other's scenes."""
+    return np.random.default_rng([seed, int(data_hash(program.model_dump(mode="json", include={"family", "base"})), 16)])
+
+
 def sample(program: GenerationProgram, rng: np.random.Generator, splits: Splits) -> EnvironmentSpec:
     """Draw one environment: the base distribution, then the operators in order.
 

@@ -105,9 +105,20 @@ def test_branches_are_paid_for(root, still):
 def test_a_budget_that_cannot_pay_for_the_branches_is_not_passed(root, still):
     horizon = still["stack"].spec.horizon
     loop = loop_of(root, ports := SearchingPorts(), budget_control_steps=4 * horizon)
-    with pytest.raises(BudgetError, match="lookahead needs"):
-        improve(loop, "c0ffee", failures(root, still["stack"], 3), [])
+    assert improve(loop, "c0ffee", failures(root, still["stack"], 3), []) == []
     assert ports.requests == []
+
+
+def test_scenes_are_searched_in_waves_as_far_as_the_budget_goes_and_again_where_that_failed(root, still):
+    """A wave may hold what is surely affordable; its episodes cost 3,100 steps each of at most 33 horizons."""
+    horizon = still["stack"].spec.horizon
+    worst = 33 * horizon
+    loop = loop_of(root, ports := SearchingPorts(), budget_control_steps=4 * worst, lookahead_tries=3)
+    improve(loop, "c0ffee", failures(root, still["stack"], 3), [])
+    waves = [len(request.specs) for request in ports.requests]
+    assert waves[:2] == [3, 1]  # one of the three failed, and is tried again
+    assert loop.budget.control_steps == 3100 * sum(waves) <= 4 * worst
+    assert len({request.seed for request in ports.requests}) == len(waves)
 
 
 def test_nothing_failed_nothing_searched(root):

@@ -21,7 +21,8 @@ CONFIG = TrainConfig(
     practice_environments=4, practice_corrections=3, practice_steps=10, environments=8, drafts=1, corrections=4,
     dev_environments=3, gate_environments=3, progress_environments=1,
 )
-STEPS = ("plan", "generation", "rollout", "solvability", "diagnosis", "compilation", "validation", "supervision")
+STEPS = ("rehearsal scenes", "plan", "generation", "rollout", "solvability", "diagnosis", "compilation", "validation",
+         "supervision")
 
 
 class Interrupted(LocalPorts):
