@@ -19,7 +19,6 @@ from coda_nodes.simulator.plans import LookaheadPlan
 from coda_nodes.simulator.single import SingleSimulator
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.episode import Episode, EpisodeSummary
-from coda_nodes.world.errors import BudgetError
 from coda_nodes.world.potentials import task_potential
 from coda_nodes.world.splits import sample_split
 from coda_nodes.world.state import concatenate
