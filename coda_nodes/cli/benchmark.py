@@ -43,10 +43,15 @@ def run(words: Sequence[str]) -> int:
     """Run the verb."""
     kind = words[0] if words else ""
     if kind in ("-h", "--help"):
-        Console().print("coda benchmark throughput [options]   (coda benchmark throughput --help lists them)", markup=False)
+        for name in KINDS[:2]:
+            Console().print(f"coda benchmark {name} [options]   (coda benchmark {name} --help lists them)", markup=False)
         return 0
-    if kind in KINDS[1:]:
-        raise NotAvailableError(f"coda benchmark {kind} is not part of this version; there is: throughput")
+    if kind == "libero-pro":
+        raise NotAvailableError(f"coda benchmark {kind} is not part of this version; there are: {', '.join(KINDS[:2])}")
+    if kind == "coevolution":
+        from coda_nodes.cli import coevolution
+
+        return coevolution.run(words[1:])
     if kind not in KINDS:
         raise ConfigError(unknown("benchmark", kind, KINDS))
     options = parse(Options, words[1:], "benchmark throughput", __doc__ or "")

@@ -26,7 +26,7 @@ from coda_nodes.world.statistics import paired_bootstrap
 HALVES = ("near", "far")
 OPENINGS = "held_out_openings.jsonl"
 SEED = 20_000
-"""Seed of the held-out scenes: the same for every run, so that runs can be compared scene by scene."""
+"""Seed of the scenes: the same for every run, so that runs can be compared scene by scene."""
 
 
 def evaluate_run(folder: Path, workers: int) -> Summary:
@@ -42,7 +42,7 @@ def evaluate_run(folder: Path, workers: int) -> Summary:
     config = read_config(root.path / "config.json")
     open_held_out(root.path / OPENINGS, f"final evaluation of {folder.name}")
     own = ArtifactRoot(root.path / "held_out")
-    specs = _scenes(own, config.families, config.held_out_environments, workers)
+    specs = _scenes(own, config.families, "held_out", config.held_out_environments, workers)
     ended = {when: _measure(root, own, specs, summary.checkpoints[when], workers, when) for when in ("before", "after")}
     completed = _complete(summary, specs, ended)
     write_atomic(root.path / "held_out.json", json.dumps(_raw(specs, ended), indent=1).encode())
@@ -50,16 +50,33 @@ def evaluate_run(folder: Path, workers: int) -> Summary:
     return completed
 
 
-def _scenes(own: ArtifactRoot, families: Sequence[str], count_per_half: int, workers: int) -> list[EnvironmentSpec]:
+def evaluate_dev(folder: Path, count: int, workers: int) -> None:
+    """Measure the first and the last checkpoint of a finished run in ``count`` dev scenes per family; write ``dev.json``.
+
+    Raises:
+        ArtifactError: the run has not ended.
+    """
+    root = ArtifactRoot(folder)
+    summary = read_summary(root)
+    if summary is None:
+        raise ArtifactError(f"{folder} holds no summary.json: only a finished run is evaluated")
+    own = ArtifactRoot(root.path / "dev")
+    specs = _scenes(own, read_config(root.path / "config.json").families, "dev", count, workers)
+    ended = {when: _measure(root, own, specs, summary.checkpoints[when], workers, when) for when in ("before", "after")}
+    write_atomic(root.path / "dev.json", json.dumps(_raw(specs, ended), indent=1).encode())
+
+
+def _scenes(own: ArtifactRoot, families: Sequence[str], split: str, count: int, workers: int) -> list[EnvironmentSpec]:
     """Scenes that the expert solves; kept, so that a second evaluation does not pay for the choice again."""
     index = own.path / "scenes.json"
     if index.exists():
         return recall(own, json.loads(index.read_text())["specs"])
 
     def expert(request: EpisodesRequest) -> list[EpisodeSummary]:
-        return roll_out(request.specs, "expert", own, workers, request.seed, "choosing held-out scenes")
+        return roll_out(request.specs, "expert", own, workers, request.seed, f"choosing {split} scenes")
 
-    specs = [spec for half in HALVES for spec in solvable_scenes(families, "held_out", count_per_half, SEED, expert, half)]
+    halves = HALVES if split == "held_out" else (None,)
+    specs = [spec for half in halves for spec in solvable_scenes(families, split, count, SEED, expert, half)]
     write_atomic(index, json.dumps({"specs": keep(own, specs)}).encode())
     return specs
 
@@ -72,10 +89,11 @@ def _measure(
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(os.path.relpath(root.checkpoint(checkpoint), link.parent))  # relative: a run may be moved
-    return roll_out(specs, checkpoint, own, workers, SEED, f"held-out, {when} co-evolution")
+    return roll_out(specs, checkpoint, own, workers, SEED, f"{own.path.name}, {when} co-evolution")
 
 
 def _half(spec: EnvironmentSpec) -> str:
+    """``near`` or ``far`` of held_out; the split's name for others."""
     return spec.provenance.split.rsplit("_", 1)[-1]
 
 

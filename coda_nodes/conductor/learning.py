@@ -26,7 +26,7 @@ from coda_nodes.conductor.rounds import Found, covered_causes
 from coda_nodes.conductor.scenes import keep, recall
 from coda_nodes.conductor.selection import CauseKey, cause_key
 from coda_nodes.conductor.state import LoopState
-from coda_nodes.conductor.supervision import supervise
+from coda_nodes.conductor.supervision import demonstrate, supervise
 from coda_nodes.memory.training import compile_training
 from coda_nodes.world.episode import Episode, EpisodeSummary
 from coda_nodes.world.potentials import TaskPotential, read_task_potential
@@ -76,6 +76,8 @@ def _supervise(loop: Loop, state: LoopState, found: Found, tasks: Sequence[TaskP
     A strategy without diagnoses learns from all failures.
     """
     strategy, own = loop.strategy, Regime(loop.config.regime) is Regime.NO_EXPERT
+    if shown := strategy.demonstrations(loop.config):
+        return demonstrate(loop, shown)
     if strategy.diagnoses:
         confirmed = _confirmed(loop, state, found)
         diagnosed = {diagnosis.episode for diagnosis in found.diagnoses if cause_key(diagnosis) in confirmed}
@@ -88,8 +90,8 @@ def _supervise(loop: Loop, state: LoopState, found: Found, tasks: Sequence[TaskP
     if own:
         rest = [summary for summary in found.failures() if summary.hash not in diagnosed]
         return improve(loop, state.checkpoint, strategy.order(loop, state, found, [*failures, *rest]), tasks)
-    shown = [summary for summary in found.expert if summary.environment_hash in scenes]
-    return supervise(loop, strategy.order(loop, state, found, failures), shown)
+    solved = [summary for summary in found.expert if summary.environment_hash in scenes]
+    return supervise(loop, strategy.order(loop, state, found, failures), solved)
 
 
 def _confirmed(loop: Loop, state: LoopState, found: Found) -> set[CauseKey | None]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coda_nodes.conductor.level_replay import Estimate, advantages, score
+from coda_nodes.learner.critic_network import CriticNetworkConfig
 from coda_nodes.learner.critics import ChunkCritics
 from coda_nodes.learner.replay import ChunkReplay, gives_values
 from coda_nodes.learner.returns import continuing
@@ -39,7 +40,10 @@ def score_episodes(episodes: Sequence[Episode], config: ScoreConfig, seed: int) 
     if not used:
         return [0.0] * len(episodes)
     replay = ChunkReplay.from_episodes(used)
-    settings = CriticConfig(steps=config.steps, discount=config.discount, shaped=False, expectile=0.5, pessimism=0.0)
+    settings = CriticConfig(
+        steps=config.steps, batch=128, discount=config.discount, shaped=False, expectile=0.5, pessimism=0.0,
+        network=CriticNetworkConfig(members=2),
+    )
     critics, _ = fit_critics(replay, settings, seed)
     scored = iter(_scores(replay, critics, config))
     return [next(scored) if gives_values(episode) else 0.0 for episode in episodes]

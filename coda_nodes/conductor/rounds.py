@@ -28,6 +28,8 @@ class Found:
 
     known: Collection[str] = frozenset()
     """Content hashes of scenes that the expert was known to solve before the round."""
+    scores: list[float] | None = None
+    """Learning potential of each scene, where a strategy has asked for it."""
 
     def __init__(self, loop: Loop, state: LoopState) -> None:
         self.plan = [(read_program(program), count) for program, count in loop.step("plan", lambda: _plan(loop, state))]

@@ -65,6 +65,10 @@ class Strategy:
         """Levels that the next round starts with."""
         return []
 
+    def demonstrations(self, config: TrainConfig) -> int:
+        """Scenes of the train split per family and round in which the expert demonstrates."""
+        return 0
+
     def gradient_steps(self, config: TrainConfig) -> int:
         """Gradient steps of a round."""
         return config.update_steps

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from coda_nodes.conductor.lessons import Lesson
 from coda_nodes.conductor.loop import Loop
 from coda_nodes.conductor.ports import EpisodesRequest, Start
+from coda_nodes.conductor.scenes import draw_valid
 from coda_nodes.learner.corrections import CorrectionConfig, choose_starts
 from coda_nodes.world.episode import Episode, EpisodeSummary
+from coda_nodes.world.programs import TRAIN_SPLIT
 
 WEIGHT = 2.0
 """Weight of an episode from a compiled environment against one demonstration."""
@@ -34,6 +36,17 @@ def supervise(
         taught += shown
     corrected = correct(loop, mine, Counter(summary.family for summary in mine))
     return [_lesson(loop, summary) for summary in [*taught, *corrected]]
+
+
+def demonstrate(loop: Loop, count: int) -> list[Lesson]:
+    """Expert episodes in ``count`` new scenes of the train split per family, as far as the budget goes."""
+    config, rng = loop.config, loop.rng("more demonstrations")
+    specs = loop.affordable([spec for family in config.families for spec in draw_valid(family, "train", count, rng)])
+    request = EpisodesRequest(
+        specs, "expert", loop.seed("more demonstrations"), "demonstration", config.demonstration_execute,
+        config.demonstration_noise,
+    )
+    return [Lesson(item.hash, 1.0, item.family, TRAIN_SPLIT) for item in loop.episodes(request) if item.outcome == "success"]
 
 
 def _lesson(loop: Loop, summary: EpisodeSummary) -> Lesson:
