@@ -109,7 +109,12 @@ def paths(result: dict[str, Any]) -> list[str]:
     ]
 
 
-PAGES = {"gain": gain, "paths": paths, "throughput": throughput}
+def coevolution(result: dict[str, Any]) -> list[str]:
+    """Where the comparison of methods is shown."""
+    return ["## Methods at equal budget", "", "Tables and plot: [coevolution.md](coevolution.md).", ""]
+
+
+PAGES = {"coevolution": coevolution, "gain": gain, "paths": paths, "throughput": throughput}
 
 
 def main() -> None:
