@@ -134,9 +134,9 @@ def run_cell(cell: Cell) -> None:
         learned = _cpu_seconds() - before
         rows = _measured(cell, root)
         document = {
-            **about, "regime": cell.regime, "method": cell.method, "seed": cell.seed, "split": cell.split, "rounds": config.rounds,
-            "families": list(config.families), "settings": asdict(config), "strategy": asdict(chosen.strategy),
-            "budget": _budget(cell, base, summary), "gradient_steps": _gradient_steps(root),
+            **about, "regime": cell.regime, "method": cell.method, "seed": cell.seed, "split": cell.split,
+            "rounds": config.rounds, "families": list(config.families), "settings": asdict(config),
+            "strategy": asdict(chosen.strategy), "budget": _budget(cell, base, summary), "gradient_steps": _gradient_steps(root),
             "checkpoints": summary.checkpoints, "diagnoses": summary.diagnoses.model_dump(), "seconds": summary.seconds,
             "cpu_seconds": round(learned, 1) if fresh else None, "gates": _gates(root, config.rounds), "scenes": rows,
         }
