@@ -33,7 +33,6 @@ def test_without_words_all_verbs_are_listed():
     [
         (["trian"], 2, "no verb 'trian': train, evaluate"),
         (["critic", "train"], 2, "vision-language critic is not part of this version"),
-        (["export-sdf"], 2, "not part of this version"),
         (["train", "--regime", "some_expert"], 1, "expert, no_expert"),
         (["train", "--bags-per-round", "3"], 2, "writing rosbags of failures is not part of this version"),
         (["train", "--critic", "hf"], 2, "only the state critic is part of this version"),
