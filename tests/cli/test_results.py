@@ -32,7 +32,11 @@ CELL = {"victim": "critic", "step": "dev", "hit": "dev", "killed": 1, "seconds":
 KILLS = {
     "cells": [CELL], "faults": [], "same_episodes": True, "same_records": True, "same_memory": True, "orphans": 0, "locks": [],
 }
+HELD = {"memory_mb": [100.0, 100.5], "file_handles": [20, 20], "threads": [9, 9]}
 GOOD: dict[str, dict[str, Any]] = {
+    "endurance": {
+        **ABOUT, "rounds": 200, "seconds": 900.0, "settled": 20, "kept": {}, "processes": {"critic": HELD}, "miniature": "x",
+    },
     "kill_matrix": {**ABOUT, "miniature": "--rounds 1", "steps": ["dev"], "episodes": 57, "runs": {"critic": KILLS}},
     "throughput": THROUGHPUT, "gain": {**ABOUT, "runs": [RUN], "difference": INTERVAL},
 }
