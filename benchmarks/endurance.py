@@ -110,7 +110,7 @@ def main() -> None:
     """Measure and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--minutes", type=float, default=600.0, help="the run is ended after so long; rounds finished by then count")
+    parser.add_argument("--minutes", type=float, default=600.0, help="end the run after so long")
     parser.add_argument("--out", type=Path, default=OUT)
     args = parser.parse_args()
     about = provenance(" ".join(["python benchmarks/endurance.py", *sys.argv[1:]]), [MINIATURE["seed"]])
