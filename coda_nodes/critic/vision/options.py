@@ -15,7 +15,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 class VisionOptions:
     """Which model answers and how it is asked."""
 
-    model: str = setting("", "model: name or folder (hf), name at the server (openai), folder (coda_vlm; empty: the shipped one)")
+    model: str = setting("", "model: name or folder (hf), name at the server (openai)")
     base_url: str = setting("", "address of an OpenAI-compatible server, as http://localhost:8000/v1 (openai)")
     api_key_variable: str = setting("OPENAI_API_KEY", "environment variable that holds the key, if one is needed (openai)")
     timeout: float = setting(60.0, "longest wait for one answer", "s", 0.05, 3600.0)
@@ -23,7 +23,6 @@ class VisionOptions:
     backoff: float = setting(1.0, "wait before the first of them; doubled each time", "s", 0.0, 60.0)
     asks: int = setting(3, "times a model is asked until its answer can be read", low=1, high=10)
     max_tokens: int = setting(400, "longest answer", "tokens", 16, 8192)
-    frames: int = setting(6, "key moments shown", low=2, high=16)
     picture: int = setting(256, "longer side of a picture sent", "pixels", 32, 2048)
     device: str = setting("cpu", "torch device (hf): cpu, cuda, cuda:1, mps")
     dtype: str = setting("auto", "number format of the weights (hf)", choices=DTYPES)

@@ -18,6 +18,15 @@ Image = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
+class Box:
+    """A square part of a picture: middle and width, as shares of the picture's height; u from its middle, v from its top."""
+
+    u: float
+    v: float
+    width: float
+
+
+@dataclass(frozen=True)
 class Frame:
     """One picture: its camera (``wrist``, ``scene``, or a part of the scene's: ``scene gripper``, ``scene object``),
     chunk boundary, time since reset [s], and why the moment is key."""
@@ -27,6 +36,8 @@ class Frame:
     time: float
     reason: str
     image: Image
+    box: Box | None = None
+    """Where a part lies in its camera's picture."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ class View:
         document = {
             "family": self.family, "instruction": self.instruction, "things": self.things,
             "episode": self.episode, "environment": self.environment,
-            "frames": [[frame.camera, frame.boundary, frame.time, frame.reason] for frame in self.frames],
+            "frames": [_plain(frame) for frame in self.frames],
         }  # fmt: skip
         write_atomic(path, pack_arrays(arrays, document))
 
@@ -74,8 +85,8 @@ class View:
         arrays, document = unpack_arrays(path)
         try:
             frames = tuple(
-                Frame(camera, int(boundary), float(time), reason, arrays[f"frame.{number}"])
-                for number, (camera, boundary, time, reason) in enumerate(document["frames"])
+                Frame(camera, int(boundary), float(time), reason, arrays[f"frame.{number}"], Box(*box) if box else None)
+                for number, (camera, boundary, time, reason, box) in enumerate(document["frames"])
             )
             return View(
                 document["family"], document["instruction"], tuple(document["things"]), frames, arrays["times"],
@@ -83,6 +94,11 @@ class View:
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{path} is not a view of an episode: {error}") from error
+
+
+def _plain(frame: Frame) -> list:
+    box = [frame.box.u, frame.box.v, frame.box.width] if frame.box else None
+    return [frame.camera, frame.boundary, frame.time, frame.reason, box]
 
 
 ViewSource = Callable[[Episode], View]
