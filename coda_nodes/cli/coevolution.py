@@ -27,7 +27,7 @@ NOT_ASKED = (
     "dev_environments", "held_out_environments",
 )
 """Settings of a run that the benchmark decides."""
-BUDGET = {"no_expert": (300, 200_000), "expert": (300, 75_000)}
+BUDGET = {"no_expert": (400, 225_000), "expert": (400, 60_000)}
 """Environments and control steps of each round, per family."""
 POLL = 0.2
 """Between two looks at running cells [s]."""
@@ -60,9 +60,9 @@ class Options:
     scenes: int = 50
     """Scenes measured per family (of held_out: and half)."""
     round_environments: int = 0
-    """Environments each round may spend; 0: 300 per family."""
+    """Environments each round may spend; 0: 400 per family."""
     round_control_steps: int = 0
-    """Control steps each round may spend; 0: 200,000 per family (expert: 75,000)."""
+    """Control steps each round may spend; 0: 225,000 per family (expert: 60,000)."""
     at_once: int = 2
     """Cells at a time, one core each; 1: in this process."""
     work: Path = Path("runs/coevolution")

@@ -34,7 +34,8 @@ class Sft(Strategy):
 
     def gradient_steps(self, config: TrainConfig) -> int:
         """Those of a round, and the round's part of what comes on top."""
-        total = config.imitation_steps + config.practice_steps + config.rounds * config.update_steps
+        practice = config.practice_steps if config.practice_environments else 0
+        total = config.imitation_steps + practice + config.rounds * config.update_steps
         return config.update_steps + round((self.more - 1.0) * total / max(1, config.rounds))
 
 

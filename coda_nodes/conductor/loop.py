@@ -109,6 +109,11 @@ class Loop:
         environments, steps = self._later
         self.budget = self.budget.holding(environments + len(specs), steps + sum(spec.horizon for spec in specs))
 
+    def hold_share(self, share: float) -> None:
+        """Hold back a share of what is left of a limited budget, beside what is held back already."""
+        more = [0 if np.isinf(left) else int(share * left) for left in self.budget.left]
+        self.budget = self.budget.holding(self.budget.held[0] + more[0], self.budget.held[1] + more[1])
+
     def affordable(self, specs: Sequence[EnvironmentSpec]) -> list[EnvironmentSpec]:
         """The scenes, or as many as the budget surely pays an episode each for; families then take turns."""
         if self.budget.affordable([spec.horizon for spec in specs]) == len(specs):

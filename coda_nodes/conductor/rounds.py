@@ -22,6 +22,9 @@ from coda_nodes.world.programs import (
 from coda_nodes.world.spec import EnvironmentSpec
 from coda_nodes.world.validation import ValidationRecord
 
+TEACHING = 0.6
+"""Part of what a limited budget has left after the rollouts that validation leaves to supervision."""
+
 
 class Found:
     """What a round has found so far, rebuilt from the journal at every start."""
@@ -125,6 +128,7 @@ def _validate(loop: Loop, state: LoopState, found: Found) -> list[dict[str, Any]
     if not loop.strategy.validates:
         return [_trusted(diagnosis, program).model_dump(mode="json") for diagnosis, program in found.drafts]
     subjects = subjects_of(loop, found.drafts)
+    loop.hold_share(TEACHING)
 
     def run(specs: Sequence[EnvironmentSpec], purpose: str) -> list[EpisodeSummary]:
         return loop.episodes(Request(specs, state.checkpoint, loop.seed("validation"), purpose, loop.config.execute))
