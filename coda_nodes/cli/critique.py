@@ -1,9 +1,9 @@
-"""``coda critique FAILURE``: diagnose a recorded failure."""
+"""``coda critique FAILURE``: diagnose a recorded failure, a rosbag2 or an episode."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,12 +11,9 @@ import tyro
 from rich.console import Console
 
 from coda_nodes.cli.options import parse, with_help
-from coda_nodes.critic.factory import CRITICS, create_critic
-from coda_nodes.critic.protocol import Critic
+from coda_nodes.critic.bag_reading import parse_topic_map
 from coda_nodes.critic.vision.options import VisionOptions
-from coda_nodes.world.config import from_mapping
-from coda_nodes.world.episode import Episode
-from coda_nodes.world.errors import ArtifactError, NotAvailableError
+from coda_nodes.world.errors import ArtifactError
 
 Settings = with_help(VisionOptions)
 
@@ -26,37 +23,24 @@ class Options:
     """Diagnose a failure."""
 
     failure: tyro.conf.Positional[Path]
-    """Recorded episode (.npz below the episodes folder of a run)."""
+    """Rosbag2 (its folder, or an .mcap or .db3 file), or recorded episode (.npz below the episodes folder of a run)."""
     critic: str = "state"
     """state, hf or openai (coda_vlm is not in this version)."""
     vision: Annotated[Any, tyro.conf.arg(constructor=Settings)] = field(default_factory=Settings)
     """Which model answers (hf, openai)."""
     causes: int = 1
     """Likely causes shown at most, best first."""
+    topics: tuple[str, ...] = ()
+    """Names of topics in a bag of another recorder, as in /joint_states=/arm/joint_states."""
 
 
 def run(words: Sequence[str]) -> int:
     """Run the verb."""
     options = parse(Options, words, "critique", __doc__ or "")
+    renamed = parse_topic_map(options.topics)
+    critic = _critic(options)
+    tell = Console(stderr=True, soft_wrap=True)
     if not options.failure.exists():
         raise ArtifactError(f"no such file or folder: {options.failure}")
-    if options.failure.is_dir() or options.failure.suffix != ".npz":
-        raise NotAvailableError(
-            f"{options.failure}: reading rosbags is not part of this version; expected an episode, <run>/episodes/<hash>.npz"
-        )
-    episode = Episode.load(options.failure)
-    diagnoses = _critic(options).diagnoses(episode, max(1, options.causes))
-    text = "\n\n".join(diagnosis.render() for diagnosis in diagnoses)
-    Console(soft_wrap=True).print(text, highlight=False, markup=False)  # a line of the grammar must not be broken
-    return 0
-
-
-def _critic(options: Options) -> Critic:
-    """The critic asked for; pictures are drawn and answers kept for those that look at them only."""
-    if options.critic in ("state", "coda_vlm") or options.critic not in CRITICS:
-        return create_critic(options.critic)
-    from coda_nodes.conductor.pictures import Illustrator
-
-    settings = from_mapping(VisionOptions, asdict(options.vision))
-    cache = options.failure.resolve().parent.parent / "critic_answers"
-    return create_critic(options.critic, options=settings, views=Illustrator(), cache=cache)
+from coda_nodes.cli.options import with_help
+from coda_nodes.critic.vision.options import VisionOptions

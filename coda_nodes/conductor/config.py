@@ -48,7 +48,7 @@ class TrainConfig:
     held_out_environments: int = setting(50, "held-out scenes per half, opened after the last round", low=0, high=10_000)
     budget_environments: int = setting(0, "environments that all rounds may spend together; 0: no limit", low=0, high=10**9)
     budget_control_steps: int = setting(0, "control steps that all rounds may spend together; 0: no limit", low=0, high=10**12)
-    bags_per_round: int = setting(0, "failures written as rosbag2 per round, all families", low=0, high=10_000)
+    bags_per_round: int = setting(4, "failures written as rosbag2 per round, all families", low=0, high=10_000)
 
     def __post_init__(self) -> None:
         check_settings(self)

@@ -11,6 +11,7 @@ from coda_nodes.critic.state import StateCritic
 from coda_nodes.generator.sampling import base_stream, draw_valid
 from coda_nodes.learner.training import Weighted, run_program
 from coda_nodes.memory.service import MemoryService
+from coda_nodes.simulator.bags import write_failure_bags
 from coda_nodes.simulator.workers import RolloutPool
 from coda_nodes.world.artifacts import ArtifactRoot
 from coda_nodes.world.diagnosis import Diagnosis
@@ -52,11 +53,13 @@ class LocalPorts:
                 left = (time.monotonic() - begun) * (total - done) / done if done else -1.0
                 report({"fraction": done / total, "text": f"{done} of {total} episodes", "seconds_left": left})
 
-        return self.pool.run(
+        ended = self.pool.run(
             request.specs, request.actor, request.seed, request.execute, request.noise or None,
             record_physics=request.record_physics, on_progress=progress,
             starts=[(start.episode, start.chunk) for start in request.starts] or None,
         )
+        write_failure_bags(self.root, ended, request.bags)
+        return ended
 
     def diagnose(self, episodes: Sequence[str]) -> list[Diagnosis]:
         """See ``Ports``."""

@@ -86,6 +86,8 @@ class RosPorts:
             seed=request.seed,
             episodes_per_environment=1,
             record_states=request.record_physics,
+            record_bags=request.bags > 0,
+            max_bags=request.bags,
             execute=request.execute,
             noise=float(request.noise),
             starts_hash=_write_lines(self._root, "starts", [asdict(start) for start in request.starts]),

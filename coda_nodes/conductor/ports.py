@@ -40,6 +40,8 @@ class EpisodesRequest:
     """Empty, or one per specification."""
     steps_paid: int = 1
     """Control steps paid for each one executed, at most: more than 1 where branches are tried."""
+    bags: int = 0
+    """Failures written as rosbags, at most."""
 
     @property
     def record_physics(self) -> bool:

@@ -85,7 +85,10 @@ def _generate(loop: Loop, state: LoopState, plan: Sequence[tuple[GenerationProgr
 
 
 def _roll_out(loop: Loop, specs: Sequence[EnvironmentSpec], checkpoint: str) -> list[dict[str, Any]]:
-    return plain(loop.episodes(Request(specs, checkpoint, loop.seed("rollout"), "rollout", loop.config.execute)))
+    request = Request(
+        specs, checkpoint, loop.seed("rollout"), "rollout", loop.config.execute, bags=loop.config.bags_per_round
+    )
+    return plain(loop.episodes(request))
 
 
 def _solve(loop: Loop, specs: Sequence[EnvironmentSpec]) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from coda_nodes.world.locks import exclusive
 from coda_nodes.world.records import BudgetRecord, FamilySummary, RoundRecord, Summary
 from coda_nodes.world.robots import robot
 
-GROWS = ("rounds", "workers")
+GROWS = ("rounds", "workers", "bags_per_round")
 """Settings that may change when a run is continued."""
 LOCK = ".rounds.lock"
 """File in the run's folder that the process running its rounds holds."""
@@ -69,8 +69,6 @@ def refuse_missing(config: TrainConfig) -> None:
     if config.critic != "state":
         raise NotAvailableError(f"critic {config.critic}: only the state critic is part of this version")
     robot(config.robot)
-    if config.bags_per_round:
-        raise NotAvailableError("bags_per_round: writing rosbags of failures is not part of this version; leave it at 0")
 
 
 def claim(root: ArtifactRoot, config: TrainConfig) -> None:

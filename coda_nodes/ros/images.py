@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import math
 
 import cv2
 import numpy as np
@@ -13,6 +12,7 @@ from sensor_msgs.msg import CameraInfo, Image
 from coda_nodes.ros.quantities import doubles, header
 from coda_nodes.world.errors import MessageError, unknown
 from coda_nodes.world.spec import CameraSpec
+from coda_nodes.world.topics import camera_frame as camera_frame
 
 Picture = NDArray[np.uint8]
 
@@ -64,20 +64,15 @@ def camera_info(camera: CameraSpec, width: int, height: int, stamp: float) -> Ca
 
     Square pixels, centre in the middle of the image.
     """
-    focal = height / 2 / math.tan(math.radians(camera.fov_y) / 2)
-    x, y = (width - 1) / 2, (height - 1) / 2
+    k, p = camera.intrinsics(width, height)
     return CameraInfo(
         header=header(stamp, camera_frame(camera.name)),
         height=height,
         width=width,
         distortion_model="plumb_bob",
         d=doubles(np.zeros(5)),
-        k=np.array([focal, 0, x, 0, focal, y, 0, 0, 1.0]),
+        k=k.ravel(),
         r=np.eye(3).ravel(),
-        p=np.array([focal, 0, x, 0, 0, focal, y, 0, 0, 0, 1.0, 0]),
+        p=p.ravel(),
     )
 
-
-def camera_frame(camera: str) -> str:
-    """frame_id of a camera: z along the view, x right, y down."""
-    return f"{camera}_optical_frame"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-CLOCK = "/clock"
-JOINT_STATES = "/joint_states"
-ARM_TRAJECTORY = "/joint_trajectory_controller/joint_trajectory"
-GRIPPER_TRAJECTORY = "/gripper_controller/joint_trajectory"
-OBJECTS = "/coda/objects"
-INSTRUCTION = "/coda/instruction"
-EPISODE_EVENT = "/coda/episode_event"
-PROGRESS = "/coda/progress"
+from coda_nodes.world.topics import ACTION_CHUNK as ACTION_CHUNK
+from coda_nodes.world.topics import ARM_TRAJECTORY as ARM_TRAJECTORY
+from coda_nodes.world.topics import BASE_FRAME as BASE_FRAME
+from coda_nodes.world.topics import CLOCK as CLOCK
+from coda_nodes.world.topics import DIAGNOSIS as DIAGNOSIS
+from coda_nodes.world.topics import ENVIRONMENT as ENVIRONMENT
+from coda_nodes.world.topics import EPISODE_EVENT as EPISODE_EVENT
+from coda_nodes.world.topics import GRIPPER_TRAJECTORY as GRIPPER_TRAJECTORY
+from coda_nodes.world.topics import INSTRUCTION as INSTRUCTION
+from coda_nodes.world.topics import JOINT_STATES as JOINT_STATES
+from coda_nodes.world.topics import OBJECTS as OBJECTS
+from coda_nodes.world.topics import PROGRESS as PROGRESS
+from coda_nodes.world.topics import TRUTH as TRUTH
+from coda_nodes.world.topics import camera_image as camera_image
+from coda_nodes.world.topics import camera_info as camera_info
+
 EMERGENCY_STOP = "/coda/executor/emergency_stop"
 
 RESET_ENVIRONMENT = "/coda/simulator/reset_environment"
@@ -24,16 +32,3 @@ RUN_EPISODES = "/coda/simulator/run_episodes"
 TRAIN = "/coda/learner/train"
 EXECUTE_TASK = "/coda/executor/execute_task"
 RUN_ROUNDS = "/coda/conductor/run_rounds"
-
-BASE_FRAME = "base_link"
-"""frame_id of the robot base frame, which is the world frame."""
-
-
-def camera_image(camera: str) -> str:
-    """Topic of the colour images of a camera."""
-    return f"/camera/{camera}/image_raw"
-
-
-def camera_info(camera: str) -> str:
-    """Topic of the calibration of a camera."""
-    return f"/camera/{camera}/camera_info"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from coda_nodes.simulator.bags import write_failure_bags
 from coda_nodes.simulator.workers import Progress, RolloutPool
 from coda_nodes.world.action import CHUNK_STEPS
 from coda_nodes.world.artifacts import ArtifactRoot, content_hash, write_atomic
@@ -30,6 +31,8 @@ class BatchRequest:
     starts: str = ""
     """Empty, or a list with one start per environment."""
     record_physics: bool = False
+    bags: int = 0
+    """Failures written as bags, at most."""
 
 
 def starts_path(root: ArtifactRoot, key: str) -> Path:
@@ -69,6 +72,7 @@ def run_batch(
         on_progress=on_progress,
         starts=starts * request.episodes_per_environment,
     )
+    write_failure_bags(root, ended, request.bags)
     return write_summaries(root, ended), ended
 
 

@@ -227,8 +227,6 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
 
     def _run_episodes(self, goal: Goal) -> RunEpisodes.Result:
         ask = goal.request
-        if ask.record_bags:
-            raise NotAvailableError("bags of failures are not written yet; episodes are kept as npz")
         request = BatchRequest(
             environments=ask.environments_hash,
             actor=ask.checkpoint_hash,
@@ -238,6 +236,7 @@ class SimulatorNode(CodaNode[SimulatorSettings]):
             noise=ask.noise,
             starts=ask.starts_hash,
             record_physics=ask.record_states,
+            bags=int(ask.max_bags) if ask.record_bags else 0,
         )
         feedback = _Feedback(goal)
         key, ended = run_batch(request, self.root, self._pool, feedback)

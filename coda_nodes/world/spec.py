@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from coda_nodes.world.artifacts import write_atomic
@@ -140,6 +142,12 @@ class CameraSpec(Data):
     position: Vector3
     look_at: Vector3
     fov_y: Annotated[float, Field(gt=5, lt=120)] = 50.0
+
+    def intrinsics(self, width: int, height: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Camera matrix (3, 3) and projection (3, 4) [px]: square pixels, centre in the middle of the image."""
+        focal = height / 2 / math.tan(math.radians(self.fov_y) / 2)
+        matrix = np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1.0]])
+        return matrix, np.column_stack([matrix, np.zeros(3)])
 
 
 class LightSpec(Data):

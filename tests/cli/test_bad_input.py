@@ -47,10 +47,12 @@ def moved(spec: EnvironmentSpec, name: str, pose: Pose) -> EnvironmentSpec:
     return spec.replace_entity(spec.entity(name).model_copy(update={"pose": pose}))
 
 
-def test_a_bag_folder_is_refused_in_a_sentence(said, tmp_path: Path) -> None:
+def test_a_folder_without_a_bag_is_refused_in_a_sentence(said, tmp_path: Path) -> None:
+    assert said("critique", tmp_path)[1].startswith(f"{tmp_path} is no rosbag2: no metadata.yaml, and no file that ends in")
     (tmp_path / "metadata.yaml").write_text("rosbag2_bagfile_information: {}\n")
-    status, text = said("critique", tmp_path)
-    assert status == 2 and text.startswith(f"{tmp_path}: reading rosbags is not part of this version; expected an episode")
+    assert said("critique", tmp_path)[1].startswith(f"{tmp_path} is no rosbag2: metadata.yaml names files that cannot be read")
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "is no recorded failure" in said("critique", tmp_path / "notes.txt")[1]
 
 
 def test_an_episode_cut_off_is_named(said, tmp_path: Path) -> None:

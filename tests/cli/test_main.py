@@ -34,7 +34,7 @@ def test_without_words_all_verbs_are_listed():
         (["trian"], 2, "no verb 'trian': train, evaluate"),
         (["critic", "train"], 2, "vision-language critic is not part of this version"),
         (["train", "--regime", "some_expert"], 1, "expert, no_expert"),
-        (["train", "--bags-per-round", "3"], 2, "writing rosbags of failures is not part of this version"),
+        (["train", "--bags-per-round", "-3"], 1, "TrainConfig.bags_per_round = -3: expected from 0 to 10000"),
         (["train", "--critic", "hf"], 2, "only the state critic is part of this version"),
         (["train", "--simulator", "gazebo"], 2, "only the embedded simulator"),
         (["train", "--rounds", "-1"], 1, "TrainConfig.rounds = -1: expected from 0 to 1000"),
