@@ -6,7 +6,6 @@ from coda_nodes.world.topics import ACTION_CHUNK as ACTION_CHUNK
 from coda_nodes.world.topics import ARM_TRAJECTORY as ARM_TRAJECTORY
 from coda_nodes.world.topics import BASE_FRAME as BASE_FRAME
 from coda_nodes.world.topics import CLOCK as CLOCK
-from coda_nodes.world.topics import DIAGNOSIS as DIAGNOSIS
 from coda_nodes.world.topics import ENVIRONMENT as ENVIRONMENT
 from coda_nodes.world.topics import EPISODE_EVENT as EPISODE_EVENT
 from coda_nodes.world.topics import GRIPPER_TRAJECTORY as GRIPPER_TRAJECTORY

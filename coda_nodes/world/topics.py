@@ -16,8 +16,6 @@ TRUTH = "/coda/truth"
 """Simulator truth at each chunk boundary as JSON (std_msgs/String), see ``episode_texts``."""
 ACTION_CHUNK = "/coda/action_chunk"
 """Chunks as decided, stamped with the observation that each answers."""
-DIAGNOSIS = "/coda/diagnosis"
-"""Diagnoses of the critic as text in the grammar (std_msgs/String)."""
 
 BASE_FRAME = "base_link"
 """frame_id of the robot base frame, which is the world frame."""
