@@ -43,6 +43,31 @@ class ContactConfig:
 
 
 @dataclass
+class Trajectory:
+    """What a joint trajectory controller follows: point k is the target until its time, the last one for ever."""
+
+    joints: tuple[str, ...]
+    ends: np.ndarray
+    """Physics steps after the start at which points end. Shape (T,)."""
+    positions: np.ndarray
+    velocities: np.ndarray
+    start: int | None = None
+    """Physics step at which it began; it begins with the next step after it arrives."""
+    point: int = -1
+
+    def update(self, now: int) -> bool:
+        """Choose the point of physics step ``now``; whether it is another than before."""
+        self.start = now if self.start is None else self.start
+        point = min(int(np.searchsorted(self.ends, now - self.start, side="right")), len(self.ends) - 1)
+        changed, self.point = point != self.point, point
+        return changed
+
+    def left(self, now: int) -> int:
+        """Physics steps until the next point; many at the last."""
+        return int(self.ends[self.point]) - (now - self.start) if self.point + 1 < len(self.ends) else 1 << 30
+
+
+@dataclass
 class Entity:
     """A model of the world, and where it was when last looked at."""
 
@@ -54,6 +79,7 @@ class Entity:
     """Position and velocity of each joint."""
     targets: dict[str, tuple[float, float]] = field(default_factory=dict)
     """What the controller was last told, position and velocity."""
+    trajectory: Trajectory | None = None
 
     @property
     def element(self) -> ElementTree.Element:
@@ -70,7 +96,8 @@ class DrakeWorld:
         self.contact = contact or ContactConfig()
         self.step = float(world.findtext("physics/max_step_size"))
         self.gravity = np.array([float(part) for part in world.findtext("gravity").split()])
-        self.time = 0.0
+        self.steps = 0
+        """Physics steps since the start."""
         self.entities: dict[str, Entity] = {}
         self._built: _Built | None = None
         for model in world.findall("model"):
@@ -105,15 +132,35 @@ class DrakeWorld:
         """Position and velocity of the joints of a model."""
         return self._now.joints(name)
 
-    def aim(self, name: str, targets: dict[str, tuple[float, float]]) -> None:
-        """Give the controllers of a model positions and velocities to follow."""
-        self.entities[name].targets.update(targets)
-        self._now.aim(name)
+    def follow(self, name: str, trajectory: Trajectory) -> None:
+        """Give the controller of a model a trajectory, in place of what it followed."""
+        self.entities[name].trajectory = trajectory
 
-    def advance(self, steps: int) -> None:
-        """Simulate some physics steps."""
-        self._now.advance(steps)
-        self.time += steps * self.step
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return self.steps * self.step
+
+    def advance(self, steps: int) -> list[str]:
+        """Simulate some physics steps; return the models whose controller went on to another point."""
+        end, moved = self.steps + steps, []
+        while self.steps < end:
+            part = end - self.steps
+            for name, entity in self.entities.items():
+                if entity.trajectory is not None:
+                    if entity.trajectory.update(self.steps):
+                        self._aim(name, entity)
+                        moved.append(name)
+                    part = min(part, entity.trajectory.left(self.steps))
+            self._now.advance(part)
+            self.steps += part
+        return moved
+
+    def _aim(self, name: str, entity: Entity) -> None:
+        along, k = entity.trajectory, entity.trajectory.point
+        for column, joint in enumerate(along.joints):
+            entity.targets[joint] = (along.positions[k, column], along.velocities[k, column])
+        self._now.aim(name)
 
     @property
     def plant(self):
@@ -157,11 +204,13 @@ class _Built:
         if any(link.findtext("gravity") == "false" for link in element.findall("link")):
             self.plant.set_gravity_enabled(instance, False)
         gains = controller_gains(element)
-        for index in self.plant.GetJointActuatorIndices(instance):
+        for index in self.plant.GetJointActuatorIndices():  # those of one instance are known only once it is finalized
             actuator = self.plant.get_mutable_joint_actuator(index)
             joint = actuator.joint().name()
+            if actuator.model_instance() != instance:
+                continue
             if joint in gains:
-                actuator.set_controller_gains(PdControllerGains(*gains[joint]))
+                actuator.set_controller_gains(PdControllerGains(p=gains[joint][0], d=gains[joint][1]))
             else:
                 dry = float(element.findtext(f"joint[@name='{joint}']/axis/dynamics/friction", "0"))
                 actuator.set_effort_limit(max(dry, 1e-9))

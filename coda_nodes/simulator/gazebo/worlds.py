@@ -18,6 +18,8 @@ from coda_nodes.world.config import check_settings, setting
 from coda_nodes.world.spec import CameraSpec, EnvironmentSpec, LightSpec
 
 FLOATING = 1e-9
+GRAVITY = 9.81
+"""Of a world into which scenes are spawned [m/s^2]."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def export_world(spec: EnvironmentSpec, config: WorldConfig | None = None) -> st
 def empty_world(config: WorldConfig | None = None) -> str:
     """A world with table and floor, into which scenes are spawned."""
     config = config or WorldConfig()
-    world = _world(config, 9.81, LightSpec())
+    world = _world(config, GRAVITY, LightSpec())
     for model in surroundings(GRIP_FRICTION):
         world.append(model_element(model, config.release))
     return document([world])
