@@ -47,7 +47,7 @@ def improve(
             scenes.setdefault(spec.content_hash, spec)
             if sum(spec.family == family for spec in scenes.values()) >= loop.config.lookaheads:
                 break
-    config = LookaheadConfig(branches=loop.config.lookahead_branches)
+    config = LookaheadConfig.of(loop.config.lookahead_branches)
     plan = LookaheadPlan(checkpoint, tuple(tasks), config)
     ended = in_waves(loop, list(scenes.values()), plan.save(loop.root), config.steps_paid)
     return [

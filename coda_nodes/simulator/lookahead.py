@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from coda_nodes.policy.protocol import ChunkPolicy
 from coda_nodes.simulator.batch import BatchSimulator
+from coda_nodes.simulator.guidance import ascend
 from coda_nodes.simulator.recording import Tape
 from coda_nodes.world.action import CHUNK_STEPS
 from coda_nodes.world.config import check_settings, setting
@@ -31,6 +32,10 @@ SUCCEEDED, DROPPED, DIVERGED = 2.0, -1.0, -2.0
 lie in [0, 1]."""
 TURN_PER_METRE = 4.0
 """Rotation noise [rad] per displacement noise [m]."""
+GUIDED = 2
+"""Chunks that follow the slope of the potential."""
+RAMP = (np.arange(1, CHUNK_STEPS + 1) / CHUNK_STEPS)[:, None]
+"""Share of a chunk's displacement after each action. Shape (8, 1)."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class LookaheadConfig:
 
     branches: int = setting(8, "chunks tried from each state, the policy's own included", low=2, high=64)
     perturbed: int = setting(2, "of them, chunks of the policy for a perturbed observation", low=0, high=62)
+    guided: bool = setting(True, "whether two more follow the slope of the potential, where it has one")
+    reach: float = setting(0.12, "longest way of a guided chunk", "m", 0.01, 0.5)
     input_noise: float = setting(0.01, "standard deviation of the perturbed positions", "m", 0.0, 0.2)
     smallest: float = setting(0.003, "smallest displacement noise at the end of a chunk", "m", 1e-4, 0.2)
     largest: float = setting(0.05, "largest displacement noise at the end of a chunk", "m", 1e-4, 0.5)
@@ -46,7 +53,12 @@ class LookaheadConfig:
     depth: int = setting(2, "chunks after which a branch is judged; those after the first are the policy's own", low=1, high=10)
     followed: int = setting(4, "branches that are followed beyond their first chunk, best potential first", low=1, high=64)
     commit: int = setting(4, "actions executed of the chosen chunk", low=1, high=CHUNK_STEPS)
-    margin: float = setting(0.002, "how much better than the policy's own chunk another must be", low=0.0, high=1.0)
+    margin: float = setting(0.01, "how much better than the policy's own chunk another must be", low=0.0, high=1.0)
+
+    @staticmethod
+    def of(branches: int) -> LookaheadConfig:
+        """As many kinds of chunks as ``branches`` leave room for."""
+        return LookaheadConfig(branches=branches, perturbed=min(2, branches - 2), guided=branches >= 2 + 2 + GUIDED)
 
     @property
     def steps_paid(self) -> int:
@@ -55,9 +67,10 @@ class LookaheadConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.perturbed > self.branches - 2:
+        others = self.perturbed + GUIDED * self.guided
+        if others > self.branches - 2:
             raise SimulationError(
-                f"{self.perturbed} perturbed of {self.branches} branches: one is the policy's own, one flips the gripper"
+                f"{others} perturbed or guided of {self.branches} branches: one is the policy's own, one flips the gripper"
             )
 
 
@@ -69,10 +82,11 @@ class Proposals:
         self._streams = [np.random.default_rng([seed, 2]) for seed in seeds]
         self._kept = np.zeros((len(seeds), 6))
 
-    def draw(self, state: SceneState, rows: Ids) -> Array:
+    def draw(self, state: SceneState, rows: Ids, way: Array) -> Array:
         """Chunks of the episodes ``rows``. Shape (len(rows), B, 8, 7).
 
-        Branch 0 is the policy's own, then come those for perturbed observations, the own one with displacements
+        Branch 0 is the policy's own, then come those for perturbed observations, those that go ``way`` (n, 3) [m] with
+        the gripper as it is and as the policy wants it (in episodes that have a way), the own one with displacements
         added, and last the own one with the gripper's command turned round.
         """
         config, seen = self._config, state.observation().select(rows)
@@ -83,8 +97,13 @@ class Proposals:
             moved = replace(seen, entity_position_base=seen.entity_position_base + config.input_noise * offsets)
             tried[:, branch] = self._policy.act(moved)
         for k, row in enumerate(rows):
-            for branch in range(1 + config.perturbed, config.branches - 1):
-                tried[k, branch, :, :6] += self._displacement(row) * (np.arange(1, CHUNK_STEPS + 1) / CHUNK_STEPS)[:, None]
+            free = 1 + config.perturbed
+            if config.guided and np.linalg.norm(way[row]) >= config.smallest:
+                tried[k, free : free + GUIDED, :, :3] = RAMP * way[row]
+                tried[k, free, :, 6] = np.round(state.gripper_opening[row])
+                free += GUIDED
+            for branch in range(free, config.branches - 1):
+                tried[k, branch, :, :6] += RAMP * self._displacement(row)
         tried[:, -1, :, 6] = 1.0 - np.round(own[..., 6].mean(axis=1, keepdims=True))
         return tried
 
@@ -144,12 +163,14 @@ class Lookahead:
                 simulator.restore(np.asarray(start)[None], [row])
         self._policy.reset(count)
         search = _Search(self._branches, specs, self._tasks, self._policy, self._config)
+        potential = CompiledPotential(specs, [potential_of(spec, self._tasks) for spec in specs])
         proposals = Proposals(self._config, self._policy, seeds)
         horizon, taken = np.array([spec.horizon for spec in specs]), np.zeros(count, dtype=int)
         tape, over = Tape(simulator), simulator.success
         while not over.all():
             rows = np.flatnonzero(~over)
-            chunks = self._choose(search, proposals, tape.state, rows)
+            way = ascend(potential, tape.state, self._config.reach) if self._config.guided else np.zeros((count, 3))
+            chunks = self._choose(search, proposals, tape.state, rows, way)
             result = simulator.step_chunk(chunks, np.where(over, 0, np.minimum(self._config.commit, horizon - taken)))
             taken += result.executed
             tape.add(chunks, ~over, result)
@@ -157,8 +178,8 @@ class Lookahead:
         episodes = tape.episodes(list(seeds), self._name, list(variants))
         return [replace(e, branch_steps=int(spent)) for e, spent in zip(episodes, search.spent, strict=True)]
 
-    def _choose(self, search: _Search, proposals: Proposals, state: SceneState, rows: Ids) -> Array:
-        tried = proposals.draw(state, rows)
+    def _choose(self, search: _Search, proposals: Proposals, state: SceneState, rows: Ids, way: Array) -> Array:
+        tried = proposals.draw(state, rows, way)
         scores = search.score(self._simulator.snapshot(rows), tried, rows)
         scores[:, 0] += self._config.margin
         best = scores.argmax(axis=1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from coda_nodes.simulator.batch import BatchSimulator
+from coda_nodes.simulator.guidance import ascend, moved
 from coda_nodes.simulator.lookahead import Lookahead, LookaheadConfig, Proposals
 from coda_nodes.simulator.plans import PREFIX, LookaheadPlan
 from coda_nodes.simulator.single import SingleSimulator
@@ -18,7 +20,7 @@ from coda_nodes.world.errors import ArtifactError, ConfigError, SimulationError
 from coda_nodes.world.potentials import CompiledPotential, task_potential
 from coda_nodes.world.splits import sample_split
 
-CONFIG = LookaheadConfig(branches=6, perturbed=1, depth=1)
+CONFIG = LookaheadConfig(branches=6, perturbed=1, depth=1, margin=0.002)
 
 
 class Approach:
@@ -58,7 +60,8 @@ def test_the_chunk_committed_first_is_the_best_by_brute_force(found):
     chosen = []
     for spec, seed, episode in zip(found[0], (5, 6, 7), found[1], strict=True):
         state = SingleSimulator().reset(spec)
-        tried = Proposals(CONFIG, Approach(), [seed]).draw(state, np.array([0]))[0]
+        way = ascend(CompiledPotential([spec]), state, CONFIG.reach)
+        tried = Proposals(CONFIG, Approach(), [seed]).draw(state, np.array([0]), way)[0]
         scores = []
         for chunk in tried:
             simulator = SingleSimulator()
@@ -113,16 +116,54 @@ def test_an_episode_does_not_depend_on_those_beside_it(found):
 
 
 def test_another_seed_tries_other_chunks(found):
-    (other,) = search(found[0][:1], [99])
-    assert not np.allclose(other.chunks[0], found[1][0].chunks[0])
+    drawn = LookaheadConfig(branches=6, perturbed=1, depth=1, guided=False, margin=0.0)
+    one, other = (search(found[0][:1], [seed], drawn)[0] for seed in (5, 99))
+    assert one.chunks.shape != other.chunks.shape or not np.allclose(one.chunks, other.chunks)
+
+
+def test_the_slope_of_the_potential_leads_to_the_thing_and_no_further(found):
+    """Against a search over random displacements of the hand: none is better by more than the last step's length."""
+    specs = found[0]
+    state = BatchSimulator("stack", 3).reset(specs)
+    potential, rng = CompiledPotential(specs), np.random.default_rng(0)
+    way = ascend(potential, state, 0.1)
+    assert (np.linalg.norm(way, axis=1) <= 0.1 + 1e-12).all()
+    here, there = potential(state), potential(moved(state, way))
+    drawn = rng.normal(size=(3000, 3))
+    drawn *= (0.1 * rng.random(3000) ** (1 / 3) / np.linalg.norm(drawn, axis=1))[:, None]
+    best = np.max([potential(moved(state, np.tile(one, (3, 1)))) for one in drawn], axis=0)
+    assert (there > here).all()
+    assert ((there - here) >= 0.95 * (best - here)).all()
+
+
+def test_what_the_hand_holds_goes_with_it_and_the_rest_stays(found):
+    state = BatchSimulator("stack", 3).reset(found[0])
+    held = state.grasped.copy()
+    held[:, 1] = True
+    after = moved(replace(state, grasped=held), np.full((3, 3), 0.02))
+    shift = after.entity_position_base - state.entity_position_base
+    np.testing.assert_allclose(shift[:, 1], 0.02)
+    np.testing.assert_allclose(np.delete(shift, 1, axis=1), 0.0)
+
+
+def test_where_nothing_raises_the_potential_there_is_no_way(found):
+    """A potential that does not move."""
+    state = BatchSimulator("stack", 3).reset(found[0])
+    np.testing.assert_array_equal(ascend(lambda at: np.full(at.n, 0.5), state, 0.1), np.zeros((3, 3)))
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"), [({"branches": 1}, "branches = 1"), ({"branches": 4, "perturbed": 3}, "3 perturbed of 4 branches")]
+    ("settings", "words"),
+    [({"branches": 1}, "branches = 1"), ({"branches": 4, "perturbed": 3}, "5 perturbed or guided of 4 branches")],
 )
 def test_settings_are_checked(settings, words):
     with pytest.raises((ConfigError, SimulationError), match=words):
         LookaheadConfig(**settings)
+
+
+@pytest.mark.parametrize("branches", [2, 3, 4, 5, 6, 64])
+def test_any_number_of_branches_that_a_run_may_ask_for_fits(branches):
+    assert LookaheadConfig.of(branches).branches == branches
 
 
 def test_too_few_simulations_for_one_episode_is_an_error():
