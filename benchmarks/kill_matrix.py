@@ -159,10 +159,17 @@ class Run:
         begun = time.monotonic()
         with contextlib.suppress(TimeoutError):
             wait(lambda: not self.processes() and not locks(self.out), "the end of all processes and locks", GONE, 0.01)
+        told = self._resumptions()
         left = {"orphans": len(self.processes()), "locks": locks(self.out), "gone": round(time.monotonic() - begun, 2)}
         self.command = coda_train(self.out)
         self.starts += 1
+        # the next kill is to hit a run at work, not one that starts: the dying nodes may have finished this step yet
+        wait(lambda: self.command.poll() is not None or self._resumptions() > told, "a note of what was resumed", pause=0.01)
         return left
+
+    def _resumptions(self) -> int:
+        log = self.out / "logs" / "train.log"
+        return _count(log.read_text().splitlines(), "resumed:") if log.exists() else 0
 
     def end(self) -> None:
         """Wait for the end of the run. Raises RuntimeError where it ended with an error."""
