@@ -159,8 +159,8 @@ class Run:
         begun = time.monotonic()
         with contextlib.suppress(TimeoutError):
             wait(lambda: not self.processes() and not locks(self.out), "the end of all processes and locks", GONE, 0.01)
-        told = self._resumptions()
-        left = {"orphans": len(self.processes()), "locks": locks(self.out), "gone": round(time.monotonic() - begun, 2)}
+        told, to_do = self._resumptions(), len(results_of(self.out)) < len(self.usual)
+        left = {"to_do": to_do, "orphans": len(self.processes()), "locks": locks(self.out), "gone": round(time.monotonic() - begun, 2)}
         self.command = coda_train(self.out)
         self.starts += 1
         # the next kill is to hit a run at work, not one that starts: the dying nodes may have finished this step yet
@@ -247,7 +247,7 @@ def faults(row: dict[str, Any]) -> list[str]:
     unseen = sum(cell["killed"] for cell in cells if cell["victim"] in NODES and cell["hit"] == "end")  # the run was over
     if not nodes - unseen <= row["restarts_told"] <= nodes:
         found.append(f"{row['restarts_told']} restarts told for {nodes} killed nodes")
-    hit = [cell["victim"] for cell in cells if cell["killed"] and cell["hit"] != "end"]
+    hit = [cell["victim"] for cell in cells if cell["killed"] and cell["hit"] != "end" and cell.get("to_do", True)]
     begun_again = sum(victim in (*ENDS_ALL, "conductor") for victim in hit)
     if row["resumptions_told"] < begun_again:
         found.append(f"{row['resumptions_told']} resumptions told for {begun_again} interruptions")
