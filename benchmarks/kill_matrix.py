@@ -160,7 +160,8 @@ class Run:
         with contextlib.suppress(TimeoutError):
             wait(lambda: not self.processes() and not locks(self.out), "the end of all processes and locks", GONE, 0.01)
         told, to_do = self._resumptions(), len(results_of(self.out)) < len(self.usual)
-        left = {"to_do": to_do, "orphans": len(self.processes()), "locks": locks(self.out), "gone": round(time.monotonic() - begun, 2)}
+        gone = round(time.monotonic() - begun, 2)
+        left = {"to_do": to_do, "orphans": len(self.processes()), "locks": locks(self.out), "gone": gone}
         self.command = coda_train(self.out)
         self.starts += 1
         # the next kill is to hit a run at work, not one that starts: the dying nodes may have finished this step yet
